@@ -1,0 +1,65 @@
+//! The identities that every part of the system names things by.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// Names one node of the steered service, the same in states, messages, logs and certificates.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct NodeId(u32);
+
+/// Why a text does not name a node.
+#[derive(Debug, Eq, PartialEq)]
+pub struct ParseNodeIdError;
+
+impl NodeId {
+    /// Wraps a node's number.
+    pub const fn new(number: u32) -> Self {
+        Self(number)
+    }
+
+    /// Returns the node's number.
+    pub const fn get(self) -> u32 {
+        self.0
+    }
+}
+
+impl fmt::Display for NodeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&format!("n{}", self.0))
+    }
+}
+
+impl FromStr for NodeId {
+    type Err = ParseNodeIdError;
+
+    /// Reads `13` or `n13`.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let digits = text.strip_prefix('n').unwrap_or(text);
+        digits.parse().map(Self).map_err(|_| ParseNodeIdError)
+    }
+}
+
+impl fmt::Display for ParseNodeIdError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a node is written as a number, with or without a leading n: `n13` or `13`")
+    }
+}
+
+impl std::error::Error for ParseNodeIdError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_reads_back_from_its_own_text() {
+        let node = NodeId::new(13);
+        assert_eq!(node.to_string().parse(), Ok(node));
+        assert_eq!("13".parse(), Ok(node));
+        assert_eq!("n".parse::<NodeId>(), Err(ParseNodeIdError));
+        assert_eq!("-1".parse::<NodeId>(), Err(ParseNodeIdError));
+    }
+}

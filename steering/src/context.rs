@@ -1,0 +1,216 @@
+//! The only door between a handler and the world.
+//!
+//! A handler never performs an effect: it leaves it here, in order, for the caller. It never draws chance or reads a
+//! clock by itself either: [`Chance`] answers, with real dice in the live runtime, with every outcome in turn in the
+//! checker, and with a record in a replay.
+
+use std::fmt;
+use std::time::Duration;
+
+use scry_protocol::NodeId;
+use serde::{Deserialize, Serialize};
+
+use crate::service::Service;
+
+/// A moment by the node's own clock, to be compared only by [`Context::expired`].
+///
+/// In the checker no time passes: every stamp is the same and every comparison is a choice, so both answers are
+/// explored (MaceMC's MaceTime).
+#[derive(
+    Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct Stamp(u64);
+
+impl Stamp {
+    /// Wraps milliseconds of a clock of the caller's choice.
+    pub const fn from_millis(millis: u64) -> Self {
+        Self(millis)
+    }
+
+    /// Returns the milliseconds.
+    pub const fn as_millis(self) -> u64 {
+        self.0
+    }
+}
+
+/// Something a handler asked the world to do.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Effect<M, T> {
+    /// Send a message.
+    Send {
+        /// Who shall get it.
+        to: NodeId,
+        /// What it says.
+        message: M,
+    },
+    /// Arm a timer, or move it if it is armed.
+    Arm {
+        /// Which.
+        timer: T,
+        /// How long until it fires. The checker knows only that it is armed.
+        after: Duration,
+    },
+    /// Disarm a timer.
+    Cancel {
+        /// Which.
+        timer: T,
+    },
+    /// Close the connection to a peer after what has been sent on it.
+    Disconnect {
+        /// The peer.
+        peer: NodeId,
+    },
+}
+
+/// Answers a handler's questions about chance and time.
+pub trait Chance {
+    /// Picks one of `0..of`. The checker tries each.
+    fn choose(&mut self, of: u32) -> u32;
+    /// Draws a number. The checker draws one, from a generator it controls.
+    fn random(&mut self) -> u64;
+    /// Returns the present moment.
+    fn now(&mut self) -> Stamp;
+    /// Tells whether `after` has gone by since `since`. The checker tries both.
+    fn expired(&mut self, since: Stamp, after: Duration) -> bool;
+    /// Returns a number greater than all it returned before at this node, over resets too (MaceMC's MonotoneTime).
+    fn tick(&mut self) -> u64;
+}
+
+/// What a handler sees of the world while it runs.
+pub struct Context<'a, S: Service> {
+    me: NodeId,
+    setup: &'a S::Setup,
+    chance: &'a mut dyn Chance,
+    effects: &'a mut Vec<Effect<S::Message, S::Timer>>,
+}
+
+impl<'a, S: Service> Context<'a, S> {
+    /// Makes a context that appends to `effects`.
+    pub fn new(
+        me: NodeId,
+        setup: &'a S::Setup,
+        chance: &'a mut dyn Chance,
+        effects: &'a mut Vec<Effect<S::Message, S::Timer>>,
+    ) -> Self {
+        Self {
+            me,
+            setup,
+            chance,
+            effects,
+        }
+    }
+
+    /// Returns the id of the node the handler runs on.
+    pub fn me(&self) -> NodeId {
+        self.me
+    }
+
+    /// Returns the node's static settings.
+    pub fn setup(&self) -> &'a S::Setup {
+        self.setup
+    }
+
+    /// Sends a message, to another node or to this one.
+    pub fn send(&mut self, to: NodeId, message: S::Message) {
+        self.effects.push(Effect::Send { to, message });
+    }
+
+    /// Arms a timer to fire once, or moves it if it is armed already.
+    pub fn set_timer(&mut self, timer: S::Timer, after: Duration) {
+        self.effects.push(Effect::Arm { timer, after });
+    }
+
+    /// Disarms a timer. Nothing happens if it is not armed.
+    pub fn cancel_timer(&mut self, timer: S::Timer) {
+        self.effects.push(Effect::Cancel { timer });
+    }
+
+    /// Closes the connection to a peer, which learns of it by [`Service::on_disconnect`].
+    pub fn disconnect(&mut self, peer: NodeId) {
+        self.effects.push(Effect::Disconnect { peer });
+    }
+
+    /// Picks one of `0..of`: at random when live, each in turn in the checker.
+    ///
+    /// # Panics
+    ///
+    /// When `of` is zero, since there is nothing to pick from.
+    pub fn choose(&mut self, of: u32) -> u32 {
+        assert!(of > 0, "choose(0): there is nothing to choose from");
+        if of == 1 {
+            return 0;
+        }
+        self.chance.choose(of)
+    }
+
+    /// Draws a number; the checker explores one draw, not all.
+    pub fn random(&mut self) -> u64 {
+        self.chance.random()
+    }
+
+    /// Returns the present moment, for a later [`expired`](Self::expired).
+    pub fn now(&mut self) -> Stamp {
+        self.chance.now()
+    }
+
+    /// Tells whether `after` has gone by since `since`: by the clock when live, both ways in the checker.
+    pub fn expired(&mut self, since: Stamp, after: Duration) -> bool {
+        self.chance.expired(since, after)
+    }
+
+    /// Returns a number greater than any this node got before.
+    pub fn tick(&mut self) -> u64 {
+        self.chance.tick()
+    }
+
+    /// Runs a service that lives inside this one, translating what it sends and arms into this service's own terms.
+    ///
+    /// ```ignore
+    /// let lower = &mut self.transport;
+    /// cx.within(&cx.setup().transport, Message::Transport, Timer::Transport, |cx| lower.on_timer(cx, timer));
+    /// ```
+    pub fn within<L: Service, R>(
+        &mut self,
+        setup: &L::Setup,
+        message: impl Fn(L::Message) -> S::Message,
+        timer: impl Fn(L::Timer) -> S::Timer,
+        run: impl FnOnce(&mut Context<'_, L>) -> R,
+    ) -> R {
+        let mut inner = Vec::new();
+        let result = run(&mut Context::new(
+            self.me,
+            setup,
+            &mut *self.chance,
+            &mut inner,
+        ));
+        self.effects
+            .extend(inner.into_iter().map(|effect| match effect {
+                Effect::Send { to, message: body } => Effect::Send {
+                    to,
+                    message: message(body),
+                },
+                Effect::Arm {
+                    timer: which,
+                    after,
+                } => Effect::Arm {
+                    timer: timer(which),
+                    after,
+                },
+                Effect::Cancel { timer: which } => Effect::Cancel {
+                    timer: timer(which),
+                },
+                Effect::Disconnect { peer } => Effect::Disconnect { peer },
+            }));
+        result
+    }
+}
+
+impl<S: Service> fmt::Debug for Context<'_, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Context")
+            .field("me", &self.me)
+            .field("effects", &self.effects)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,236 @@
+//! Everything that can happen at a node, in one type (I-1).
+//!
+//! The same enum serves plain values (`M` is the service's message) and interned ones (`M` is an id).
+
+use std::fmt;
+
+use scry_protocol::NodeId;
+
+use crate::model::fault::Fault;
+use crate::model::handler::Tosses;
+use crate::model::network::Connection;
+use crate::service::Service;
+
+/// What happens at one node.
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub enum Event<M, T, C> {
+    /// A datagram arrives.
+    Deliver {
+        /// The sender.
+        from: NodeId,
+        /// What it says.
+        message: M,
+    },
+    /// The next message of a connection arrives.
+    Receive {
+        /// The sender.
+        from: NodeId,
+        /// Which connection.
+        connection: Connection,
+        /// What it says.
+        message: M,
+    },
+    /// A message arrives on a connection this node has no memory of; the sender is told that it is dead.
+    Refuse {
+        /// The sender.
+        from: NodeId,
+        /// Which connection.
+        connection: Connection,
+    },
+    /// The peer has closed the connection, and all that was sent on it has been read.
+    Hangup {
+        /// The peer.
+        from: NodeId,
+        /// Which connection.
+        connection: Connection,
+    },
+    /// The notice arrives that a connection is dead.
+    Disconnect {
+        /// The peer.
+        from: NodeId,
+        /// Which connection.
+        connection: Connection,
+    },
+    /// A timer fires.
+    Timer(T),
+    /// The application calls.
+    Call(C),
+    /// The node is reset: what is not on disk is lost.
+    Reset {
+        /// Whether the peers it is connected to are told.
+        notice: bool,
+    },
+    /// The connections to a peer break, and this end sees it first.
+    Break {
+        /// The peer.
+        peer: NodeId,
+    },
+    /// A datagram on its way to this node is lost.
+    Lose {
+        /// The sender.
+        from: NodeId,
+        /// What it says.
+        message: M,
+    },
+    /// A datagram on its way to this node is doubled.
+    Duplicate {
+        /// The sender.
+        from: NodeId,
+        /// What it says.
+        message: M,
+    },
+}
+
+/// An event of a service, in plain values.
+pub type EventOf<S> = Event<<S as Service>::Message, <S as Service>::Timer, <S as Service>::Call>;
+
+/// What a handler is given.
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub enum Input<M, T, C> {
+    /// For [`Service::on_message`].
+    Message {
+        /// The sender.
+        from: NodeId,
+        /// What it says.
+        message: M,
+    },
+    /// For [`Service::on_timer`].
+    Timer(T),
+    /// For [`Service::on_call`].
+    Call(C),
+    /// For [`Service::on_disconnect`].
+    Disconnect(NodeId),
+    /// For [`Service::start`], with what the last life left on disk.
+    Restart,
+}
+
+/// An input of a service's handlers, in plain values.
+pub type InputOf<S> = Input<<S as Service>::Message, <S as Service>::Timer, <S as Service>::Call>;
+
+/// One step of a path: what happened where, and how the dice fell.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Step<S: Service> {
+    /// The node whose handler ran.
+    pub node: NodeId,
+    /// What happened.
+    pub event: EventOf<S>,
+    /// The choices the handler made, so that a replay makes the same.
+    pub tosses: Tosses,
+}
+
+impl<M, T, C> Event<M, T, C> {
+    /// Returns the fault this event is, if it is one.
+    pub fn fault(&self) -> Option<Fault> {
+        match self {
+            Self::Reset { notice: true } => Some(Fault::Reset),
+            Self::Reset { notice: false } => Some(Fault::SilentReset),
+            Self::Break { .. } => Some(Fault::Break),
+            Self::Lose { .. } => Some(Fault::Loss),
+            Self::Duplicate { .. } => Some(Fault::Duplicate),
+            _ => None,
+        }
+    }
+
+    /// Tells whether the node does this by itself rather than in answer to the network: the internal actions of
+    /// CrystalBall §2.1, to which resets and breaking connections count.
+    pub fn is_internal(&self) -> bool {
+        matches!(
+            self,
+            Self::Timer(_) | Self::Call(_) | Self::Reset { .. } | Self::Break { .. }
+        )
+    }
+
+    /// Returns what the handler is given, or `None` if no handler runs.
+    pub fn input(&self) -> Option<Input<M, T, C>>
+    where
+        M: Clone,
+        T: Clone,
+        C: Clone,
+    {
+        Some(match self {
+            Self::Deliver { from, message } | Self::Receive { from, message, .. } => {
+                Input::Message {
+                    from: *from,
+                    message: message.clone(),
+                }
+            }
+            Self::Hangup { from: peer, .. }
+            | Self::Disconnect { from: peer, .. }
+            | Self::Break { peer } => Input::Disconnect(*peer),
+            Self::Timer(timer) => Input::Timer(timer.clone()),
+            Self::Call(call) => Input::Call(call.clone()),
+            Self::Reset { .. } => Input::Restart,
+            Self::Refuse { .. } | Self::Lose { .. } | Self::Duplicate { .. } => return None,
+        })
+    }
+
+    /// Translates the parts, from ids to values or back.
+    pub fn map<M2, T2, C2>(
+        self,
+        message: impl FnOnce(M) -> M2,
+        timer: impl FnOnce(T) -> T2,
+        call: impl FnOnce(C) -> C2,
+    ) -> Event<M2, T2, C2> {
+        match self {
+            Self::Deliver {
+                from,
+                message: body,
+            } => Event::Deliver {
+                from,
+                message: message(body),
+            },
+            Self::Receive {
+                from,
+                connection,
+                message: body,
+            } => Event::Receive {
+                from,
+                connection,
+                message: message(body),
+            },
+            Self::Refuse { from, connection } => Event::Refuse { from, connection },
+            Self::Hangup { from, connection } => Event::Hangup { from, connection },
+            Self::Disconnect { from, connection } => Event::Disconnect { from, connection },
+            Self::Timer(which) => Event::Timer(timer(which)),
+            Self::Call(what) => Event::Call(call(what)),
+            Self::Reset { notice } => Event::Reset { notice },
+            Self::Break { peer } => Event::Break { peer },
+            Self::Lose {
+                from,
+                message: body,
+            } => Event::Lose {
+                from,
+                message: message(body),
+            },
+            Self::Duplicate {
+                from,
+                message: body,
+            } => Event::Duplicate {
+                from,
+                message: message(body),
+            },
+        }
+    }
+}
+
+impl<M: fmt::Debug, T: fmt::Debug, C: fmt::Debug> fmt::Display for Event<M, T, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Deliver { from, message } | Self::Receive { from, message, .. } => {
+                write!(f, "{message:?} from {from}")
+            }
+            Self::Refuse { from, .. } => write!(f, "refuses a stale connection of {from}"),
+            Self::Hangup { from, .. } => write!(f, "{from} hung up"),
+            Self::Disconnect { from, .. } => {
+                write!(f, "learns that its connection to {from} is dead")
+            }
+            Self::Timer(timer) => write!(f, "timer {timer:?}"),
+            Self::Call(call) => write!(f, "call {call:?}"),
+            Self::Reset { notice: true } => f.write_str("reset"),
+            Self::Reset { notice: false } => f.write_str("silent reset"),
+            Self::Break { peer } => write!(f, "connection to {peer} breaks"),
+            Self::Lose { from, message } => write!(f, "{message:?} from {from} is lost"),
+            Self::Duplicate { from, message } => write!(f, "{message:?} from {from} is doubled"),
+        }
+    }
+}

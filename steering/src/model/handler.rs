@@ -1,0 +1,321 @@
+//! Running a handler as a function of (state, input, choices), once for each outcome of its choices.
+
+use std::cell::Cell;
+use std::hash::{Hash, Hasher};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Once;
+use std::time::Duration;
+
+use rustc_hash::FxHasher;
+use scry_protocol::NodeId;
+use serde::{Deserialize, Serialize};
+
+use crate::context::{Chance, Context, Effect, Stamp};
+use crate::model::event::{Input, InputOf};
+use crate::service::Service;
+
+/// How many outcomes one (state, event) pair may have before the rest is given up and the search says so.
+pub const OUTCOMES_MAX: usize = 4096;
+
+/// Everything of a node that its handlers can see or change.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub struct Local<S: Service> {
+    /// The service's own state.
+    pub service: S,
+    /// The timers that are armed, in order.
+    pub timers: Vec<S::Timer>,
+    /// The last number [`Context::tick`] gave.
+    pub ticks: u64,
+    /// What a handler said when it panicked. Nothing happens any more at such a node.
+    pub panic: Option<String>,
+}
+
+/// How the dice fell while a handler ran: all it takes to run it again the same way.
+#[derive(Clone, Debug, Default, Eq, Hash, PartialEq, Serialize, Deserialize)]
+pub struct Tosses {
+    /// For each question in turn, how many answers there were and which was given.
+    pub picks: Vec<(u32, u32)>,
+    /// The numbers that were drawn.
+    pub draws: Vec<u64>,
+}
+
+/// One way a handler can end.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Outcome<S: Service> {
+    /// The node afterwards.
+    pub local: Local<S>,
+    /// What it asked of the network. Timers are in `local` already.
+    pub effects: Vec<Effect<S::Message, S::Timer>>,
+    /// The choices that led here.
+    pub tosses: Tosses,
+}
+
+/// Boots a node for the first time, in each way it can start.
+pub fn boot<S: Service>(node: NodeId, setup: &S::Setup) -> Outcomes<S> {
+    enumerate(|tosses| start(node, setup, None, 0, tosses))
+}
+
+/// Runs the handler for `input` in each way it can end, in the order of its choices.
+pub fn run_all<S: Service>(
+    node: NodeId,
+    setup: &S::Setup,
+    local: &Local<S>,
+    input: &InputOf<S>,
+) -> Outcomes<S> {
+    enumerate(|tosses| run(node, setup, local, input, tosses))
+}
+
+/// The outcomes of one (state, input) pair.
+#[derive(Debug)]
+pub struct Outcomes<S: Service> {
+    /// In the order of their choices, never empty.
+    pub all: Vec<Outcome<S>>,
+    /// Whether there were more than [`OUTCOMES_MAX`].
+    pub truncated: bool,
+}
+
+/// Runs the handler for `input` once, answering as `tosses` says and with zero beyond its end.
+pub fn run<S: Service>(
+    node: NodeId,
+    setup: &S::Setup,
+    local: &Local<S>,
+    input: &InputOf<S>,
+    tosses: &Tosses,
+) -> Outcome<S> {
+    if matches!(input, Input::Restart) {
+        let mut outcome = None;
+        let ended = quietly(|| {
+            outcome = Some(start(
+                node,
+                setup,
+                Some(local.service.disk()),
+                local.ticks,
+                tosses,
+            ))
+        });
+        return outcome.unwrap_or_else(|| panicked(local, ended.err(), Tosses::default()));
+    }
+    let mut chance = Scripted::new(tosses, local.ticks, seed(node, local, input));
+    let mut timers = local.timers.clone();
+    if let Input::Timer(timer) = input {
+        timers.retain(|armed| armed != timer);
+    }
+    let mut service = local.service.clone();
+    let mut effects = Vec::new();
+    let ended = quietly(|| {
+        let cx = &mut Context::new(node, setup, &mut chance, &mut effects);
+        match input.clone() {
+            Input::Message { from, message } => service.on_message(cx, from, message),
+            Input::Timer(timer) => service.on_timer(cx, timer),
+            Input::Call(call) => service.on_call(cx, call),
+            Input::Disconnect(peer) => service.on_disconnect(cx, peer),
+            Input::Restart => unreachable!("a restart has no handler but `start`"),
+        }
+    });
+    match ended {
+        Ok(()) => chance.into_outcome(service, timers, effects),
+        Err(said) => panicked(local, Some(said), chance.recorded),
+    }
+}
+
+/// The node as it was, marked: what a handler did before it panicked is not seen by anybody.
+fn panicked<S: Service>(local: &Local<S>, said: Option<String>, tosses: Tosses) -> Outcome<S> {
+    let local = Local {
+        panic: said,
+        timers: Vec::new(),
+        ..local.clone()
+    };
+    Outcome {
+        local,
+        effects: Vec::new(),
+        tosses,
+    }
+}
+
+fn start<S: Service>(
+    node: NodeId,
+    setup: &S::Setup,
+    disk: Option<S::Disk>,
+    ticks: u64,
+    tosses: &Tosses,
+) -> Outcome<S> {
+    let mut chance = Scripted::new(tosses, ticks, u64::from(node.get()));
+    let mut effects = Vec::new();
+    let service = S::start(
+        &mut Context::new(node, setup, &mut chance, &mut effects),
+        disk,
+    );
+    chance.into_outcome(service, Vec::new(), effects)
+}
+
+fn enumerate<S: Service>(mut run: impl FnMut(&Tosses) -> Outcome<S>) -> Outcomes<S> {
+    let mut all = Vec::new();
+    let mut tosses = Tosses::default();
+    loop {
+        let outcome = run(&tosses);
+        let next = successor(&outcome.tosses.picks);
+        all.push(outcome);
+        match next {
+            Some(picks) if all.len() < OUTCOMES_MAX => {
+                tosses = Tosses {
+                    picks,
+                    draws: Vec::new(),
+                }
+            }
+            rest => {
+                return Outcomes {
+                    all,
+                    truncated: rest.is_some(),
+                };
+            }
+        }
+    }
+}
+
+/// Counts on like an odometer whose digit ranges become known as the wheels turn (B-10).
+fn successor(picks: &[(u32, u32)]) -> Option<Vec<(u32, u32)>> {
+    let last = picks.iter().rposition(|&(of, picked)| picked + 1 < of)?;
+    let mut next = picks[..=last].to_vec();
+    next[last].1 += 1;
+    Some(next)
+}
+
+/// Seeds the draws from what the handler sees, so that equal states draw equally.
+fn seed<S: Service>(node: NodeId, local: &Local<S>, input: &InputOf<S>) -> u64 {
+    let mut hasher = FxHasher::default();
+    (node, local, input).hash(&mut hasher);
+    hasher.finish()
+}
+
+/// Answers from a record, then with the first choice, and writes down what it answered.
+struct Scripted<'a> {
+    script: &'a Tosses,
+    recorded: Tosses,
+    compared: Vec<(Stamp, Duration, bool)>,
+    ticks: u64,
+    seed: u64,
+}
+
+impl<'a> Scripted<'a> {
+    fn new(script: &'a Tosses, ticks: u64, seed: u64) -> Self {
+        Self {
+            script,
+            recorded: Tosses::default(),
+            compared: Vec::new(),
+            ticks,
+            seed,
+        }
+    }
+
+    fn into_outcome<S: Service>(
+        self,
+        service: S,
+        mut timers: Vec<S::Timer>,
+        effects: Vec<Effect<S::Message, S::Timer>>,
+    ) -> Outcome<S> {
+        let mut network = Vec::new();
+        for effect in effects {
+            match effect {
+                Effect::Arm { timer, .. } => timers.push(timer),
+                Effect::Cancel { timer } => timers.retain(|armed| *armed != timer),
+                Effect::Send { .. } | Effect::Disconnect { .. } => network.push(effect),
+            }
+        }
+        timers.sort_unstable();
+        timers.dedup();
+        let local = Local {
+            service,
+            timers,
+            ticks: self.ticks,
+            panic: None,
+        };
+        Outcome {
+            local,
+            effects: network,
+            tosses: self.recorded,
+        }
+    }
+}
+
+impl Chance for Scripted<'_> {
+    fn choose(&mut self, of: u32) -> u32 {
+        let scripted = self
+            .script
+            .picks
+            .get(self.recorded.picks.len())
+            .map_or(0, |&(_, picked)| picked);
+        // A script recorded in another state may name a choice this one does not offer.
+        let picked = scripted.min(of - 1);
+        self.recorded.picks.push((of, picked));
+        picked
+    }
+
+    fn random(&mut self) -> u64 {
+        let index = self.recorded.draws.len();
+        let draw = self
+            .script
+            .draws
+            .get(index)
+            .copied()
+            .unwrap_or_else(|| mix(self.seed ^ mix(index as u64)));
+        self.recorded.draws.push(draw);
+        draw
+    }
+
+    fn now(&mut self) -> Stamp {
+        Stamp::default()
+    }
+
+    fn expired(&mut self, since: Stamp, after: Duration) -> bool {
+        // Asked twice within one handler, the same comparison has one answer (B-27).
+        if let Some(&(.., answer)) = self
+            .compared
+            .iter()
+            .find(|(s, a, _)| (*s, *a) == (since, after))
+        {
+            return answer;
+        }
+        let answer = self.choose(2) == 1;
+        self.compared.push((since, after, answer));
+        answer
+    }
+
+    fn tick(&mut self) -> u64 {
+        self.ticks += 1;
+        self.ticks
+    }
+}
+
+/// Spreads a word over all bits (the finaliser of splitmix64).
+pub(crate) fn mix(word: u64) -> u64 {
+    let word = word.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    word ^ (word >> 31)
+}
+
+thread_local! {
+    static QUIET: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs a handler, catching its panic without the usual report: in a search it is a finding, not an accident.
+fn quietly(run: impl FnOnce()) -> Result<(), String> {
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let usual = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            if !QUIET.get() {
+                usual(info);
+            }
+        }));
+    });
+    let before = QUIET.replace(true);
+    let ended = catch_unwind(AssertUnwindSafe(run));
+    QUIET.set(before);
+    ended.map_err(|payload| match payload.downcast::<String>() {
+        Ok(said) => *said,
+        Err(payload) => payload
+            .downcast::<&str>()
+            .map_or_else(|_| "no message".to_owned(), |said| (*said).to_owned()),
+    })
+}

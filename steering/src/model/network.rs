@@ -1,0 +1,461 @@
+//! What is between the nodes: connections as each end sees them, and messages on their way.
+//!
+//! Both live at a node, never between two, so that a reset, a lost notice or a stale connection is a step of one node
+//! (DESIGN §5). The rules are TCP's and UDP's, as far as a service can tell:
+//!
+//! - A connection exists at its opener from the first send on, at the other end from the first receipt on.
+//! - A message on a connection the receiver has no memory of is refused, and the refusal comes back as a notice; so a
+//!   node that missed its peer's reset learns of it at its next send.
+//! - A first message opens a connection wherever it arrives, even at a node that was reset meanwhile (F-8).
+//! - A notice that is never delivered is a notice that was lost: no event of its own is needed.
+//! - Datagrams are a multiset: two equal ones can both arrive.
+
+use scry_protocol::NodeId;
+use serde::{Deserialize, Serialize};
+
+use crate::context::Effect;
+use crate::model::event::Event;
+use crate::service::Transport;
+
+/// Names a connection between two nodes: who opened it, and how often it had opened one to that peer before.
+///
+/// The count is per peer, so that opening connections to several peers in different orders ends in one state.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
+pub struct Connection {
+    /// The node that opened it.
+    pub opener: NodeId,
+    /// Its number among the opener's connections to this peer.
+    pub serial: u32,
+}
+
+/// One node's view of its connections.
+#[derive(Clone, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
+pub struct Links {
+    /// The connections that are open here, by peer. Two to one peer exist after both opened at the same time.
+    open: Vec<(NodeId, Connection)>,
+    /// How many connections this node has opened to each peer. Outlives resets, as port numbers do in effect.
+    opened: Vec<(NodeId, u32)>,
+}
+
+/// What one node leaves for another.
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub enum Parcel<M> {
+    /// A message on its own.
+    Datagram(M),
+    /// The next message of a connection.
+    Segment {
+        /// Which connection.
+        connection: Connection,
+        /// Whether it is the first: then it opens the connection at the receiver.
+        first: bool,
+        /// What it says.
+        message: M,
+    },
+    /// The sender has closed the connection.
+    Close(Connection),
+    /// The connection is dead at the sender's end.
+    Notice(Connection),
+}
+
+/// What is on its way to one node.
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct Inbox<M> {
+    datagrams: Vec<(NodeId, M, u32)>,
+    channels: Vec<(NodeId, Connection, Vec<Segment<M>>)>,
+    notices: Vec<(NodeId, Connection)>,
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+enum Segment<M> {
+    Message { first: bool, message: M },
+    Close,
+}
+
+impl Links {
+    /// Returns the peers this node has a connection with, each once.
+    pub fn peers(&self) -> impl Iterator<Item = NodeId> + '_ {
+        let mut last = None;
+        self.open
+            .iter()
+            .filter_map(move |&(peer, _)| (last.replace(peer) != Some(peer)).then_some(peer))
+    }
+
+    fn knows(&self, me: NodeId, peer: NodeId, connection: Connection) -> bool {
+        // A node reaches itself without a connection that could break.
+        peer == me || self.open.binary_search(&(peer, connection)).is_ok()
+    }
+
+    fn accept(&mut self, peer: NodeId, connection: Connection) {
+        if let Err(at) = self.open.binary_search(&(peer, connection)) {
+            self.open.insert(at, (peer, connection));
+        }
+    }
+
+    /// Returns the connection to send on, and whether it had to be opened.
+    fn connect(&mut self, me: NodeId, peer: NodeId) -> (Connection, bool) {
+        if peer == me {
+            return (
+                Connection {
+                    opener: me,
+                    serial: 0,
+                },
+                true,
+            );
+        }
+        if let Some(&(_, connection)) = self.open.iter().find(|(to, _)| *to == peer) {
+            return (connection, false);
+        }
+        let at = match self.opened.binary_search_by_key(&peer, |(to, _)| *to) {
+            Ok(at) => at,
+            Err(at) => {
+                self.opened.insert(at, (peer, 0));
+                at
+            }
+        };
+        let connection = Connection {
+            opener: me,
+            serial: self.opened[at].1,
+        };
+        self.opened[at].1 += 1;
+        self.accept(peer, connection);
+        (connection, true)
+    }
+
+    /// Forgets the connections with a peer and returns them.
+    fn forget(&mut self, peer: NodeId) -> Vec<Connection> {
+        let gone = self
+            .open
+            .iter()
+            .filter(|(to, _)| *to == peer)
+            .map(|&(_, connection)| connection)
+            .collect();
+        self.open.retain(|(to, _)| *to != peer);
+        gone
+    }
+}
+
+impl<M> Default for Inbox<M> {
+    fn default() -> Self {
+        Self {
+            datagrams: Vec::new(),
+            channels: Vec::new(),
+            notices: Vec::new(),
+        }
+    }
+}
+
+impl<M: Clone + Ord> Inbox<M> {
+    /// Returns the datagrams on their way: sender, message, how many equal ones.
+    pub fn datagrams(&self) -> impl Iterator<Item = (NodeId, &M, u32)> {
+        self.datagrams
+            .iter()
+            .map(|(from, message, count)| (*from, message, *count))
+    }
+
+    /// Returns the messages waiting on connections, in order for each connection.
+    pub fn streams(&self) -> impl Iterator<Item = (NodeId, &M)> {
+        self.channels.iter().flat_map(|(from, _, segments)| {
+            segments.iter().filter_map(|segment| match segment {
+                Segment::Message { message, .. } => Some((*from, message)),
+                Segment::Close => None,
+            })
+        })
+    }
+
+    /// Tells whether nothing is on its way.
+    pub fn is_empty(&self) -> bool {
+        self.datagrams.is_empty() && self.channels.is_empty() && self.notices.is_empty()
+    }
+
+    /// Takes in what another node left.
+    pub fn put(&mut self, me: NodeId, links: &Links, from: NodeId, parcel: Parcel<M>) {
+        match parcel {
+            Parcel::Datagram(message) => self.put_datagram(from, message),
+            Parcel::Segment {
+                connection,
+                first,
+                message,
+            } => {
+                self.channel(from, connection)
+                    .push(Segment::Message { first, message });
+            }
+            Parcel::Close(connection) => self.channel(from, connection).push(Segment::Close),
+            Parcel::Notice(connection) => {
+                if let Err(at) = self.notices.binary_search(&(from, connection)) {
+                    self.notices.insert(at, (from, connection));
+                }
+            }
+        }
+        self.tidy(me, links);
+    }
+
+    fn put_datagram(&mut self, from: NodeId, message: M) {
+        match self
+            .datagrams
+            .binary_search_by(|(f, m, _)| (*f, m).cmp(&(from, &message)))
+        {
+            Ok(at) => self.datagrams[at].2 += 1,
+            Err(at) => self.datagrams.insert(at, (from, message, 1)),
+        }
+    }
+
+    fn take_datagram(&mut self, from: NodeId, message: &M) -> bool {
+        let Ok(at) = self
+            .datagrams
+            .binary_search_by(|(f, m, _)| (*f, m).cmp(&(from, message)))
+        else {
+            return false;
+        };
+        self.datagrams[at].2 -= 1;
+        if self.datagrams[at].2 == 0 {
+            self.datagrams.remove(at);
+        }
+        true
+    }
+
+    fn channel(&mut self, from: NodeId, connection: Connection) -> &mut Vec<Segment<M>> {
+        let at = match self
+            .channels
+            .binary_search_by_key(&(from, connection), |(f, c, _)| (*f, *c))
+        {
+            Ok(at) => at,
+            Err(at) => {
+                self.channels.insert(at, (from, connection, Vec::new()));
+                at
+            }
+        };
+        &mut self.channels[at].2
+    }
+
+    fn close_channel(&mut self, from: NodeId, connection: Connection) {
+        self.channels
+            .retain(|(f, c, _)| (*f, *c) != (from, connection));
+    }
+
+    /// Drops what can no longer have any effect, so that states which differ only in that are one state.
+    fn tidy(&mut self, me: NodeId, links: &Links) {
+        self.channels
+            .retain(|(from, connection, segments)| match segments.first() {
+                None => false,
+                Some(Segment::Close) => links.knows(me, *from, *connection),
+                Some(Segment::Message { .. }) => true,
+            });
+        let channels = &self.channels;
+        self.notices.retain(|&(from, connection)| {
+            links.knows(me, from, connection)
+                // The message that opens the connection may still arrive first.
+                || channels.iter().any(|(f, c, _)| (*f, *c) == (from, connection))
+        });
+    }
+}
+
+/// Lists what the network can do at a node, in a fixed order.
+pub fn arrivals<M: Clone + Ord, T, C>(
+    me: NodeId,
+    links: &Links,
+    inbox: &Inbox<M>,
+) -> Vec<Event<M, T, C>> {
+    let mut events = Vec::new();
+    for (from, message, _) in &inbox.datagrams {
+        events.push(Event::Deliver {
+            from: *from,
+            message: message.clone(),
+        });
+    }
+    for (from, connection, segments) in &inbox.channels {
+        let (from, connection) = (*from, *connection);
+        events.extend(segments.first().map(|segment| match segment {
+            Segment::Message { first, message } if *first || links.knows(me, from, connection) => {
+                Event::Receive {
+                    from,
+                    connection,
+                    message: message.clone(),
+                }
+            }
+            Segment::Message { .. } => Event::Refuse { from, connection },
+            Segment::Close => Event::Hangup { from, connection },
+        }));
+    }
+    for &(from, connection) in &inbox.notices {
+        if links.knows(me, from, connection) {
+            events.push(Event::Disconnect { from, connection });
+        }
+    }
+    events
+}
+
+/// Lists the faults of connections and datagrams that can strike at a node, in a fixed order.
+pub fn network_faults<M: Clone + Ord, T, C>(
+    links: &Links,
+    inbox: &Inbox<M>,
+) -> Vec<Event<M, T, C>> {
+    let mut events: Vec<_> = links.peers().map(|peer| Event::Break { peer }).collect();
+    for (from, message, _) in &inbox.datagrams {
+        events.push(Event::Lose {
+            from: *from,
+            message: message.clone(),
+        });
+        events.push(Event::Duplicate {
+            from: *from,
+            message: message.clone(),
+        });
+    }
+    events
+}
+
+/// Does to a node's connections and inbox what an event does before the handler runs, and returns what it leaves for
+/// others, or `None` if the event cannot happen here.
+pub fn before_handler<M: Clone + Ord, T, C>(
+    me: NodeId,
+    links: &mut Links,
+    inbox: &mut Inbox<M>,
+    event: &Event<M, T, C>,
+) -> Option<Vec<(NodeId, Parcel<M>)>> {
+    let mut parcels = Vec::new();
+    match event {
+        Event::Deliver { from, message } | Event::Lose { from, message } => {
+            if !inbox.take_datagram(*from, message) {
+                return None;
+            }
+        }
+        Event::Duplicate { from, message } => {
+            let at = inbox
+                .datagrams
+                .iter()
+                .position(|(f, m, _)| (f, m) == (from, message))?;
+            inbox.datagrams[at].2 += 1;
+        }
+        Event::Receive {
+            from,
+            connection,
+            message,
+        } => {
+            let known = links.knows(me, *from, *connection);
+            let segments = inbox.channel(*from, *connection);
+            match segments.first() {
+                Some(Segment::Message {
+                    first,
+                    message: head,
+                }) if (known || *first) && head == message => {
+                    segments.remove(0);
+                }
+                _ => return None,
+            }
+            if *from != me {
+                links.accept(*from, *connection);
+            }
+        }
+        Event::Refuse { from, connection } => {
+            let refused = matches!(
+                inbox.channel(*from, *connection).first(),
+                Some(Segment::Message { first: false, .. })
+            );
+            if !refused || links.knows(me, *from, *connection) {
+                return None;
+            }
+            inbox.close_channel(*from, *connection);
+            parcels.push((*from, Parcel::Notice(*connection)));
+        }
+        Event::Hangup { from, connection } => {
+            if !matches!(
+                inbox.channel(*from, *connection).first(),
+                Some(Segment::Close)
+            ) {
+                return None;
+            }
+            hang_up(links, inbox, *from);
+        }
+        Event::Disconnect { from, connection } => {
+            let at = inbox.notices.binary_search(&(*from, *connection)).ok()?;
+            if !links.knows(me, *from, *connection) {
+                return None;
+            }
+            inbox.notices.remove(at);
+            hang_up(links, inbox, *from);
+        }
+        Event::Break { peer } => {
+            let broken = hang_up(links, inbox, *peer);
+            if broken.is_empty() {
+                return None;
+            }
+            parcels.extend(
+                broken
+                    .into_iter()
+                    .map(|connection| (*peer, Parcel::Notice(connection))),
+            );
+        }
+        Event::Reset { notice } => {
+            if *notice {
+                parcels.extend(
+                    links
+                        .open
+                        .iter()
+                        .map(|&(peer, connection)| (peer, Parcel::Notice(connection))),
+                );
+            }
+            links.open.clear();
+            // What a node sent to itself never left the process that died.
+            inbox.datagrams.retain(|(from, ..)| *from != me);
+            inbox.channels.retain(|(from, ..)| *from != me);
+        }
+        Event::Timer(_) | Event::Call(_) => {}
+    }
+    inbox.tidy(me, links);
+    Some(parcels)
+}
+
+fn hang_up<M: Clone + Ord>(
+    links: &mut Links,
+    inbox: &mut Inbox<M>,
+    peer: NodeId,
+) -> Vec<Connection> {
+    let gone = links.forget(peer);
+    for &connection in &gone {
+        inbox.close_channel(peer, connection);
+    }
+    gone
+}
+
+/// Turns what a handler asked of the network into parcels. Nothing is left for nodes that are not `members`.
+pub fn after_handler<M: Clone + Ord, T>(
+    me: NodeId,
+    links: &mut Links,
+    inbox: &mut Inbox<M>,
+    effects: impl IntoIterator<Item = Effect<M, T>>,
+    transport: impl Fn(&M) -> Transport,
+    is_member: impl Fn(NodeId) -> bool,
+) -> Vec<(NodeId, Parcel<M>)> {
+    let mut parcels = Vec::new();
+    for effect in effects {
+        match effect {
+            Effect::Send { to, message } if is_member(to) => {
+                let parcel = match transport(&message) {
+                    Transport::Datagram => Parcel::Datagram(message),
+                    Transport::Stream => {
+                        let (connection, first) = links.connect(me, to);
+                        Parcel::Segment {
+                            connection,
+                            first,
+                            message,
+                        }
+                    }
+                };
+                if to == me {
+                    inbox.put(me, links, me, parcel);
+                } else {
+                    parcels.push((to, parcel));
+                }
+            }
+            Effect::Disconnect { peer } => {
+                let gone = hang_up(links, inbox, peer);
+                parcels.extend(
+                    gone.into_iter()
+                        .map(|connection| (peer, Parcel::Close(connection))),
+                );
+            }
+            Effect::Send { .. } | Effect::Arm { .. } | Effect::Cancel { .. } => {}
+        }
+    }
+    inbox.tidy(me, links);
+    parcels
+}

@@ -1,0 +1,292 @@
+//! A whole system in plain values: slow, obvious, and independent of the engine's tables.
+//!
+//! It leads a system to its start state, replays every path before it is reported, and is the reference the engine is
+//! compared with.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use scry_protocol::NodeId;
+
+use crate::model::event::{Event, EventOf, Step};
+use crate::model::fault::{Fault, Faults};
+use crate::model::handler::{self, Local, Outcome, Tosses};
+use crate::model::network::{self, Inbox, Links, Parcel};
+use crate::service::Service;
+
+/// One node with all that belongs to it.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub struct Node<S: Service> {
+    /// What its handlers see.
+    pub local: Local<S>,
+    /// Its view of its connections.
+    pub links: Links,
+    /// What is on its way to it.
+    pub inbox: Inbox<S::Message>,
+}
+
+/// A system at one moment.
+#[derive(Clone, Debug)]
+pub struct Simulation<S: Service> {
+    setups: Arc<BTreeMap<NodeId, S::Setup>>,
+    nodes: BTreeMap<NodeId, Node<S>>,
+    faults: Faults,
+}
+
+/// Why a step cannot be taken.
+#[derive(Debug, Eq, PartialEq, thiserror::Error)]
+pub enum StepError {
+    /// The node is not part of the system.
+    #[error("{0} is not a node of this system")]
+    NoSuchNode(NodeId),
+    /// The event cannot happen in this state.
+    #[error("at {node}: {event} cannot happen here")]
+    Impossible {
+        /// Where.
+        node: NodeId,
+        /// What.
+        event: String,
+    },
+    /// The budget of this fault is used up.
+    #[error("no {0} is left in the fault budget")]
+    NoBudget(Fault),
+}
+
+impl<S: Service> Simulation<S> {
+    /// Boots every node. Where a service makes choices while starting, the first is taken.
+    pub fn boot(setups: BTreeMap<NodeId, S::Setup>, faults: Faults) -> Self {
+        let mut parcels = Vec::new();
+        let mut nodes = BTreeMap::new();
+        for (&id, setup) in &setups {
+            let outcome = handler::boot::<S>(id, setup).all.swap_remove(0);
+            let mut node = Node {
+                local: outcome.local,
+                links: Links::default(),
+                inbox: Inbox::default(),
+            };
+            let effects = outcome.effects;
+            let left = network::after_handler(
+                id,
+                &mut node.links,
+                &mut node.inbox,
+                effects,
+                S::transport,
+                |to| setups.contains_key(&to),
+            );
+            parcels.push((id, left));
+            nodes.insert(id, node);
+        }
+        let mut simulation = Self {
+            setups: Arc::new(setups),
+            nodes,
+            faults,
+        };
+        for (from, left) in parcels {
+            simulation.post(from, left);
+        }
+        simulation
+    }
+
+    /// Makes a system out of nodes that are running already, such as those of a snapshot.
+    ///
+    /// # Panics
+    ///
+    /// When a node has no setup.
+    pub fn from_nodes(
+        setups: BTreeMap<NodeId, S::Setup>,
+        nodes: BTreeMap<NodeId, Node<S>>,
+        faults: Faults,
+    ) -> Self {
+        assert!(
+            nodes.keys().all(|id| setups.contains_key(id)),
+            "every node of a system has a setup"
+        );
+        Self {
+            setups: Arc::new(setups),
+            nodes,
+            faults,
+        }
+    }
+
+    /// Returns the nodes by id.
+    pub fn nodes(&self) -> &BTreeMap<NodeId, Node<S>> {
+        &self.nodes
+    }
+
+    /// Returns the static settings of the nodes by id.
+    pub fn setups(&self) -> &BTreeMap<NodeId, S::Setup> {
+        &self.setups
+    }
+
+    /// Returns the faults that may still happen.
+    pub fn faults(&self) -> Faults {
+        self.faults
+    }
+
+    /// Sets the faults that may still happen.
+    pub fn set_faults(&mut self, faults: Faults) {
+        self.faults = faults;
+    }
+
+    /// Lists what can happen at a node, budget aside, in the order every strategy uses.
+    pub fn enabled(&self, id: NodeId) -> Vec<EventOf<S>> {
+        let Some(node) = self.nodes.get(&id) else {
+            return Vec::new();
+        };
+        if node.local.panic.is_some() {
+            return Vec::new();
+        }
+        let mut events = network::arrivals(id, &node.links, &node.inbox);
+        events.extend(node.local.timers.iter().cloned().map(Event::Timer));
+        events.extend(
+            node.local
+                .service
+                .calls(id, &self.setups[&id])
+                .into_iter()
+                .map(Event::Call),
+        );
+        events.push(Event::Reset { notice: true });
+        events.push(Event::Reset { notice: false });
+        events.extend(network::network_faults(&node.links, &node.inbox));
+        events
+    }
+
+    /// Lists every step and the system after it. Steps that change nothing are left out.
+    pub fn successors(&self) -> Vec<(Step<S>, Self)> {
+        let mut all = Vec::new();
+        for &id in self.nodes.keys() {
+            for event in self.enabled(id) {
+                if event
+                    .fault()
+                    .is_some_and(|fault| self.faults.left(fault) == 0)
+                {
+                    continue;
+                }
+                all.extend(self.outcomes(id, &event));
+            }
+        }
+        all
+    }
+
+    fn outcomes(&self, id: NodeId, event: &EventOf<S>) -> Vec<(Step<S>, Self)> {
+        let ways = match event.input() {
+            Some(input) => {
+                handler::run_all(id, &self.setups[&id], &self.nodes[&id].local, &input).all
+            }
+            None => Vec::new(),
+        };
+        let tosses: Vec<Tosses> = match ways.is_empty() {
+            true => vec![Tosses::default()],
+            false => ways.into_iter().map(|outcome| outcome.tosses).collect(),
+        };
+        let mut all = Vec::new();
+        for tosses in tosses {
+            let step = Step {
+                node: id,
+                event: event.clone(),
+                tosses,
+            };
+            let mut next = self.clone();
+            if next.step(&step) == Ok(Effectiveness::Changed) {
+                all.push((step, next));
+            }
+        }
+        all
+    }
+
+    /// Takes one step, and tells whether it changed anything.
+    ///
+    /// # Errors
+    ///
+    /// When the step cannot be taken; the system is then as it was.
+    pub fn step(&mut self, step: &Step<S>) -> Result<Effectiveness, StepError> {
+        let Step {
+            node: id,
+            event,
+            tosses,
+        } = step;
+        let impossible = || StepError::Impossible {
+            node: *id,
+            event: event.to_string(),
+        };
+        let before = self.nodes.get(id).ok_or(StepError::NoSuchNode(*id))?;
+        let faults = match event.fault() {
+            Some(fault) => self.faults.after(fault).ok_or(StepError::NoBudget(fault))?,
+            None => self.faults,
+        };
+        let local_enabled = match event {
+            Event::Timer(timer) => before.local.timers.contains(timer),
+            Event::Call(call) => before
+                .local
+                .service
+                .calls(*id, &self.setups[id])
+                .contains(call),
+            _ => true,
+        };
+        if before.local.panic.is_some() || !local_enabled {
+            return Err(impossible());
+        }
+        let mut node = before.clone();
+        let mut parcels = network::before_handler(*id, &mut node.links, &mut node.inbox, event)
+            .ok_or_else(impossible)?;
+        let handed_over = node.clone();
+        if let Some(input) = event.input() {
+            let Outcome { local, effects, .. } =
+                handler::run(*id, &self.setups[id], &node.local, &input, tosses);
+            node.local = local;
+            let members = &self.nodes;
+            parcels.extend(network::after_handler(
+                *id,
+                &mut node.links,
+                &mut node.inbox,
+                effects,
+                S::transport,
+                |to| members.contains_key(&to),
+            ));
+        }
+        if parcels.is_empty() {
+            // A datagram that has no effect now may have one later: it stays on its way (the rule of `peers/`).
+            let idle = matches!(event, Event::Deliver { .. }) && node == handed_over;
+            if idle || node == *before {
+                return Ok(Effectiveness::Unchanged);
+            }
+        }
+        self.faults = faults;
+        self.nodes.insert(*id, node);
+        self.post(*id, parcels);
+        Ok(Effectiveness::Changed)
+    }
+
+    fn post(&mut self, from: NodeId, parcels: Vec<(NodeId, Parcel<S::Message>)>) {
+        for (to, parcel) in parcels {
+            // A node outside the system is the dummy: what is sent to it vanishes.
+            if let Some(node) = self.nodes.get_mut(&to) {
+                node.inbox.put(to, &node.links, from, parcel);
+            }
+        }
+    }
+}
+
+/// Whether a step had any effect. One without is not a transition.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Effectiveness {
+    /// Something is different now.
+    Changed,
+    /// Nothing is different, and the system was left as it was.
+    Unchanged,
+}
+
+impl<S: Service> PartialEq for Simulation<S> {
+    fn eq(&self, other: &Self) -> bool {
+        self.faults == other.faults && self.nodes == other.nodes
+    }
+}
+
+impl<S: Service> Eq for Simulation<S> {}
+
+impl<S: Service> std::hash::Hash for Simulation<S> {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.faults.hash(state);
+        self.nodes.hash(state);
+    }
+}

@@ -1,0 +1,292 @@
+//! Properties: what must hold in every state, declared by shape so that the engine can remember what it has judged.
+//!
+//! A property sees nodes, never the network (E-10). By its shape it is judged once per local state, once per pair of
+//! projected values, or once per tuple of projected values, however many global states contain them (DESIGN §6).
+//! A property that depends on something a partial view does not show is [`Judgement::Unknown`], never violated.
+
+use std::any::Any;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use rustc_hash::FxHasher;
+use scry_protocol::NodeId;
+
+use crate::service::Service;
+
+/// What a property sees of one node.
+#[derive(Debug)]
+pub struct View<'a, S: Service> {
+    /// The node.
+    pub id: NodeId,
+    /// Its state.
+    pub state: &'a S,
+    /// Its armed timers, in order.
+    pub timers: &'a [S::Timer],
+}
+
+/// What came out of looking at a state.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Judgement {
+    /// The property holds.
+    Holds,
+    /// The property is broken.
+    Violated,
+    /// Something the property needs is not in view.
+    Unknown,
+}
+
+/// Something that must hold in every state.
+pub struct Property<S: Service> {
+    name: String,
+    shape: Shape<S>,
+    explain: Option<Explain<S>>,
+}
+
+/// How a property looks at a state, which decides how its judgements are remembered.
+pub enum Shape<S: Service> {
+    /// At one node at a time.
+    Node(Judge<S>),
+    /// At two different nodes at a time, in both orders, through a projection.
+    Pair(Project<S>, JudgePair),
+    /// At all nodes at once, through a projection.
+    Global(Project<S>, JudgeAll),
+}
+
+/// Judges one node.
+pub type Judge<S> = Arc<dyn Fn(&View<'_, S>) -> Judgement + Send + Sync>;
+/// Reads from one node the value a property depends on; `None` if the node cannot take part in a violation.
+pub type Project<S> = Arc<dyn Fn(&View<'_, S>) -> Option<Projection> + Send + Sync>;
+/// Judges the projections of two nodes.
+pub type JudgePair =
+    Arc<dyn Fn((NodeId, &Projection), (NodeId, &Projection)) -> Judgement + Send + Sync>;
+/// Judges the projections of all nodes in view that have one, by rising id.
+pub type JudgeAll = Arc<dyn Fn(&[(NodeId, &Projection)]) -> Judgement + Send + Sync>;
+/// Says in words what is wrong in a state that violates the property.
+pub type Explain<S> = Arc<dyn Fn(&[View<'_, S>]) -> String + Send + Sync>;
+
+/// A projected value whose type only its property knows.
+#[derive(Clone)]
+pub struct Projection {
+    value: Arc<dyn Any + Send + Sync>,
+    hash: u64,
+    same: fn(&dyn Any, &dyn Any) -> bool,
+}
+
+impl<S: Service> Property<S> {
+    /// A property each node has by itself.
+    pub fn node(
+        name: impl Into<String>,
+        holds: impl Fn(&View<'_, S>) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        Self::of_shape(name, Shape::Node(Arc::new(move |view| holds(view).into())))
+    }
+
+    /// A property of every two nodes: `relate(a, b)` must hold for all pairs, in both orders. A node whose projection
+    /// is `None` has no part in it.
+    pub fn pair<P: Eq + Hash + Send + Sync + 'static>(
+        name: impl Into<String>,
+        project: impl Fn(&View<'_, S>) -> Option<P> + Send + Sync + 'static,
+        relate: impl Fn((NodeId, &P), (NodeId, &P)) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        let judge: JudgePair = Arc::new(move |(a, left), (b, right)| {
+            relate((a, left.expect_value()), (b, right.expect_value())).into()
+        });
+        Self::of_shape(
+            name,
+            Shape::Pair(
+                Arc::new(move |view| project(view).map(Projection::new)),
+                judge,
+            ),
+        )
+    }
+
+    /// A property of all nodes together. A node whose projection is `None` is not shown to `judge`.
+    pub fn global<P: Eq + Hash + Send + Sync + 'static>(
+        name: impl Into<String>,
+        project: impl Fn(&View<'_, S>) -> Option<P> + Send + Sync + 'static,
+        judge: impl Fn(&[(NodeId, &P)]) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        let judge: JudgeAll = Arc::new(move |all| {
+            let values: Vec<(NodeId, &P)> = all
+                .iter()
+                .map(|(id, projection)| (*id, projection.expect_value()))
+                .collect();
+            judge(&values).into()
+        });
+        Self::of_shape(
+            name,
+            Shape::Global(
+                Arc::new(move |view| project(view).map(Projection::new)),
+                judge,
+            ),
+        )
+    }
+
+    /// A property given by its parts, for compilers of property languages.
+    pub fn of_shape(name: impl Into<String>, shape: Shape<S>) -> Self {
+        Self {
+            name: name.into(),
+            shape,
+            explain: None,
+        }
+    }
+
+    /// Adds what to say about a state that violates it.
+    #[must_use]
+    pub fn saying(
+        mut self,
+        explain: impl Fn(&[View<'_, S>]) -> String + Send + Sync + 'static,
+    ) -> Self {
+        self.explain = Some(Arc::new(explain));
+        self
+    }
+
+    /// Returns the name: a sentence that says what holds.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns the shape.
+    pub fn shape(&self) -> &Shape<S> {
+        &self.shape
+    }
+
+    /// Says what is wrong in a state that violates it, if it can.
+    pub fn explain(&self, views: &[View<'_, S>]) -> Option<String> {
+        self.explain.as_ref().map(|explain| explain(views))
+    }
+
+    /// Judges a state without any memory: the reference for what the engine remembers.
+    pub fn judge(&self, views: &[View<'_, S>]) -> Judgement {
+        match &self.shape {
+            Shape::Node(judge) => worst(views.iter().map(|view| judge(view))),
+            Shape::Pair(project, judge) => {
+                let seen = projections(views, project);
+                worst(seen.iter().flat_map(|(a, left)| {
+                    seen.iter()
+                        .filter(move |(b, _)| a != b)
+                        .map(move |(b, right)| judge((*a, left), (*b, right)))
+                }))
+            }
+            Shape::Global(project, judge) => {
+                let seen = projections(views, project);
+                judge(
+                    &seen
+                        .iter()
+                        .map(|(id, projection)| (*id, projection))
+                        .collect::<Vec<_>>(),
+                )
+            }
+        }
+    }
+}
+
+fn projections<S: Service>(
+    views: &[View<'_, S>],
+    project: &Project<S>,
+) -> Vec<(NodeId, Projection)> {
+    views
+        .iter()
+        .filter_map(|view| Some((view.id, project(view)?)))
+        .collect()
+}
+
+fn worst(all: impl Iterator<Item = Judgement>) -> Judgement {
+    let mut result = Judgement::Holds;
+    for judgement in all {
+        match judgement {
+            Judgement::Violated => return Judgement::Violated,
+            Judgement::Unknown => result = Judgement::Unknown,
+            Judgement::Holds => {}
+        }
+    }
+    result
+}
+
+impl Projection {
+    /// Wraps a value.
+    pub fn new<P: Eq + Hash + Send + Sync + 'static>(value: P) -> Self {
+        let mut hasher = FxHasher::default();
+        value.hash(&mut hasher);
+        let same = |a: &dyn Any, b: &dyn Any| match (a.downcast_ref::<P>(), b.downcast_ref::<P>()) {
+            (Some(a), Some(b)) => a == b,
+            _ => false,
+        };
+        Self {
+            value: Arc::new(value),
+            hash: hasher.finish(),
+            same,
+        }
+    }
+
+    /// Returns the value if it is of this type.
+    pub fn value<P: 'static>(&self) -> Option<&P> {
+        self.value.downcast_ref()
+    }
+
+    fn expect_value<P: 'static>(&self) -> &P {
+        self.value()
+            .expect("a property is shown its own projections only")
+    }
+}
+
+impl PartialEq for Projection {
+    fn eq(&self, other: &Self) -> bool {
+        self.hash == other.hash && (self.same)(&*self.value, &*other.value)
+    }
+}
+
+impl Eq for Projection {}
+
+impl Hash for Projection {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.hash);
+    }
+}
+
+impl From<bool> for Judgement {
+    fn from(holds: bool) -> Self {
+        if holds { Self::Holds } else { Self::Violated }
+    }
+}
+
+impl<S: Service> Clone for Property<S> {
+    fn clone(&self) -> Self {
+        let shape = match &self.shape {
+            Shape::Node(judge) => Shape::Node(judge.clone()),
+            Shape::Pair(project, judge) => Shape::Pair(project.clone(), judge.clone()),
+            Shape::Global(project, judge) => Shape::Global(project.clone(), judge.clone()),
+        };
+        Self {
+            name: self.name.clone(),
+            shape,
+            explain: self.explain.clone(),
+        }
+    }
+}
+
+impl<S: Service> fmt::Debug for Property<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Property")
+            .field("name", &self.name)
+            .field("shape", &self.shape)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<S: Service> fmt::Debug for Shape<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Node(_) => "per node",
+            Self::Pair(..) => "pairwise",
+            Self::Global(..) => "global",
+        })
+    }
+}
+
+impl fmt::Debug for Projection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Projection({:016x})", self.hash)
+    }
+}

@@ -1,0 +1,93 @@
+//! What the author of a service writes: one trait, the same for the live runtime, the checker and a unit test.
+//!
+//! How the handlers reach the world is [`Context`]'s subject; who calls them is the business of the engine, the
+//! runtime or a test.
+
+use std::fmt::Debug;
+use std::hash::Hash;
+
+use scry_protocol::NodeId;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::context::Context;
+
+/// A plain value that can be compared, stored and sent: what messages, timers and calls are made of.
+pub trait Value:
+    Clone + Eq + Hash + Ord + Debug + Serialize + DeserializeOwned + Send + Sync + 'static
+{
+}
+
+impl<T: Clone + Eq + Hash + Ord + Debug + Serialize + DeserializeOwned + Send + Sync + 'static>
+    Value for T
+{
+}
+
+/// How a message travels.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub enum Transport {
+    /// On its own: it may be overtaken, lost or duplicated (UDP).
+    Datagram,
+    /// In order on a connection to the peer, opened when first needed (TCP). A connection that fails is told to
+    /// the service by [`Service::on_disconnect`].
+    Stream,
+}
+
+/// One node of a distributed service, as a state machine.
+///
+/// The value itself is the node's volatile state. A handler is a function of (state, event, choices): everything it
+/// does to the world goes through its [`Context`], where it is collected and performed by whoever called.
+///
+/// Several services stacked on one node are one `Service` that owns the others as fields and hands them a context of
+/// their own with [`Context::within`].
+pub trait Service:
+    Clone + Eq + Hash + Debug + Serialize + DeserializeOwned + Send + Sync + Sized + 'static
+{
+    /// What nodes say to each other.
+    type Message: Value;
+    /// Which timers exist: a small enum.
+    type Timer: Value;
+    /// What the application above may ask of a node.
+    type Call: Value;
+    /// Static settings a node is started with. They are not state: handlers read them by [`Context::setup`].
+    type Setup: Clone + Debug + Serialize + DeserializeOwned + Send + Sync + 'static;
+    /// What survives a reset; `()` for a service that keeps nothing.
+    type Disk: Clone + Debug + Serialize + DeserializeOwned + Send + Sync + 'static;
+
+    /// Boots a node: with nothing on its first start, with what its last life left on disk after a reset.
+    fn start(cx: &mut Context<'_, Self>, disk: Option<Self::Disk>) -> Self;
+
+    /// Handles a message.
+    fn on_message(&mut self, cx: &mut Context<'_, Self>, from: NodeId, message: Self::Message);
+
+    /// Handles a timer that fired. It is no longer armed; a periodic timer sets itself again.
+    fn on_timer(&mut self, cx: &mut Context<'_, Self>, timer: Self::Timer);
+
+    /// Handles a call of the application.
+    fn on_call(&mut self, cx: &mut Context<'_, Self>, call: Self::Call);
+
+    /// Learns that the connection to `peer` failed or was closed by the other side.
+    fn on_disconnect(&mut self, cx: &mut Context<'_, Self>, peer: NodeId) {
+        let _ = (cx, peer);
+    }
+
+    /// Returns what would be found on disk if the node were reset now.
+    fn disk(&self) -> Self::Disk;
+
+    /// Returns the calls an application might make in this state. The checker tries each.
+    fn calls(&self, me: NodeId, setup: &Self::Setup) -> Vec<Self::Call> {
+        let _ = (me, setup);
+        Vec::new()
+    }
+
+    /// Returns the nodes whose state matters to this one, or `None` if the service does not know (CrystalBall §3.1).
+    fn neighbors(&self) -> Option<Vec<NodeId>> {
+        None
+    }
+
+    /// Returns how a message travels.
+    fn transport(message: &Self::Message) -> Transport {
+        let _ = message;
+        Transport::Datagram
+    }
+}
