@@ -10,6 +10,8 @@ use std::str::FromStr;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, ensure};
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeValLike as _;
 use paxos::{Bugs, properties, scenarios};
 use scry::{Options, Search};
 use serde::{Deserialize, Serialize};
@@ -52,11 +54,44 @@ pub(crate) struct Measurement {
     pub(crate) transitions: u64,
     /// Duration of the search alone: neither building the model nor tearing down its tables.
     pub(crate) seconds: f64,
+    /// Time on a processor during the search, of all threads: what a busy machine distorts least.
+    pub(crate) cpu_seconds: f64,
     /// The most memory the process ever held.
     pub(crate) peak_rss_bytes: u64,
     /// How often a handler ran, from who counts it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) handler_runs: Option<u64>,
+}
+
+/// Measures a stretch of work in this process.
+#[derive(Debug)]
+pub(crate) struct Clock {
+    started: Instant,
+    cpu_seconds_before: f64,
+}
+
+impl Clock {
+    /// Starts the stretch.
+    pub(crate) fn start() -> Result<Self> {
+        Ok(Self {
+            cpu_seconds_before: cpu_seconds(UsageWho::RUSAGE_SELF)?,
+            started: Instant::now(),
+        })
+    }
+
+    /// Ends it, and returns its seconds by the clock and by the processor.
+    pub(crate) fn stop(self) -> Result<(f64, f64)> {
+        let seconds = self.started.elapsed().as_secs_f64();
+        let cpu_seconds = cpu_seconds(UsageWho::RUSAGE_SELF)? - self.cpu_seconds_before;
+        Ok((seconds, cpu_seconds))
+    }
+}
+
+/// Returns how long somebody has been on a processor so far, in the program and in the kernel.
+pub(crate) fn cpu_seconds(who: UsageWho) -> Result<f64> {
+    let usage = getrusage(who)?;
+    let spent = usage.user_time() + usage.system_time();
+    Ok(spent.num_microseconds() as f64 / 1e6)
 }
 
 impl Contender {
@@ -142,10 +177,10 @@ fn scry(size: Size, threads: usize) -> Result<Measurement> {
         threads,
         ..Options::default()
     };
-    let clock = Instant::now();
+    let clock = Clock::start()?;
     let mut search = Search::new(&start, properties::all(), options)?;
     while search.advance(u64::MAX).is_none() {}
-    let seconds = clock.elapsed().as_secs_f64();
+    let (seconds, cpu_seconds) = clock.stop()?;
     let report = search.finish();
     ensure!(
         report.complete,
@@ -160,6 +195,7 @@ fn scry(size: Size, threads: usize) -> Result<Measurement> {
         states: report.states,
         transitions: report.transitions,
         seconds,
+        cpu_seconds,
         peak_rss_bytes: peak_rss_bytes()?,
         handler_runs: Some(report.handler_runs),
     })

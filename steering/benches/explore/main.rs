@@ -76,7 +76,7 @@ fn compare(plan: &Plan) -> Result<Outcome> {
             let task = Task {
                 contender,
                 size,
-                verifier: verifier.as_ref().map(|verifier| verifier.program().into()),
+                verifier: verifier.as_ref().map(Verifier::program),
                 states_expected: states,
             };
             let measurement = task

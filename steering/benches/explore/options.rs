@@ -18,7 +18,7 @@ use std::str::FromStr;
 use crate::contender::{Contender, Task};
 
 /// The system that is explored.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Size {
     /// Proposers, each of which leads one round.
     pub(crate) proposers: u8,
@@ -69,7 +69,11 @@ impl Size {
 
 impl fmt::Display for Size {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} × {}", self.proposers, self.acceptors)
+        write!(
+            f,
+            "{} proposers × {} acceptors",
+            self.proposers, self.acceptors
+        )
     }
 }
 

@@ -11,7 +11,7 @@ use std::str::FromStr;
 use anyhow::{Context as _, Result, ensure};
 use nix::sys::resource::{UsageWho, getrusage};
 
-use crate::contender::{Measurement, Task};
+use crate::contender::{Measurement, Task, cpu_seconds};
 use crate::options::Size;
 
 /// A compiled model, in a directory that is removed with it.
@@ -79,7 +79,8 @@ fn is_installed(program: &str, harmless: &str) -> bool {
         .is_ok_and(|status| status.success())
 }
 
-/// Runs the verifier. It must be the first child of this process: its peak memory is read as that of all children.
+/// Runs the verifier. It must be the first child of this process: its memory and processor time are those of
+/// all children.
 pub(crate) fn explore(task: &Task) -> Result<Measurement> {
     let program = task
         .verifier
@@ -103,6 +104,7 @@ pub(crate) fn explore(task: &Task) -> Result<Measurement> {
         // It counts the initial state as if a transition led there.
         transitions: count(&text, "transitions (= stored+matched)")? - 1,
         seconds: seconds(&text)?,
+        cpu_seconds: cpu_seconds(UsageWho::RUSAGE_CHILDREN)?,
         peak_rss_bytes: u64::try_from(peak_kilobytes)? * 1024,
         handler_runs: None,
     })
@@ -112,8 +114,9 @@ fn arguments(task: &Task) -> [String; 2] {
     let size = task.size;
     // Each proposer and acceptor exchange four messages at most, and every step delivers one.
     let depth = 4 * u32::from(size.proposers) * u32::from(size.acceptors) + 1;
-    // As many slots as there will be states, or up to twice as many: chains stay short and the table small.
-    let slots = task.states_expected.unwrap_or(1 << 24).next_power_of_two();
+    // Two to four slots a state: with fewer it is slower, with more it is not faster.
+    let states = task.states_expected.unwrap_or(1 << 23);
+    let slots = (2 * states).next_power_of_two();
     [
         format!("-m{}", depth + 1),
         format!("-w{}", slots.ilog2().max(10)),

@@ -4,21 +4,20 @@
 //! its state borrowed, which stateright takes for "nothing happened".
 
 use std::borrow::Cow;
-use std::time::Instant;
 
 use anyhow::{Result, ensure};
 use stateright::actor::{Actor, ActorModel, Id, Network, Out};
 use stateright::{Checker, Expectation, Model};
 
-use crate::contender::{Measurement, peak_rss_bytes};
+use crate::contender::{Clock, Measurement, peak_rss_bytes};
 use crate::options::Size;
 
 /// Explores the whole system, breadth-first on one thread.
 pub(crate) fn explore(size: Size) -> Result<Measurement> {
     let model = model(size);
-    let clock = Instant::now();
+    let clock = Clock::start()?;
     let checker = model.checker().threads(1).spawn_bfs().join();
-    let seconds = clock.elapsed().as_secs_f64();
+    let (seconds, cpu_seconds) = clock.stop()?;
     ensure!(
         checker.discoveries().is_empty(),
         "stateright takes a correct Paxos for wrong"
@@ -28,6 +27,7 @@ pub(crate) fn explore(size: Size) -> Result<Measurement> {
         // It counts the initial state as if a transition led there.
         transitions: checker.state_count() as u64 - 1,
         seconds,
+        cpu_seconds,
         peak_rss_bytes: peak_rss_bytes()?,
         handler_runs: None,
     })
@@ -150,46 +150,43 @@ impl Actor for Node {
         out: &mut Out<Self>,
     ) {
         match (self.role, **state, message) {
-            (Role::Acceptor, State::Acceptor { promised, last }, Message::Prepare { ballot }) => {
-                if ballot > promised {
-                    *state.to_mut() = State::Acceptor {
-                        promised: ballot,
-                        last,
-                    };
-                    out.send(from, Message::Promise { last });
-                }
+            (Role::Acceptor, State::Acceptor { promised, last }, Message::Prepare { ballot })
+                if ballot > promised =>
+            {
+                let promised = ballot;
+                *state.to_mut() = State::Acceptor { promised, last };
+                out.send(from, Message::Promise { last });
             }
-            (Role::Acceptor, State::Acceptor { promised, .. }, Message::Accept { vote }) => {
-                if vote.ballot >= promised {
-                    *state.to_mut() = State::Acceptor {
-                        promised: vote.ballot,
-                        last: vote,
-                    };
-                    out.send(from, Message::Accepted);
-                }
+            (Role::Acceptor, State::Acceptor { promised, .. }, Message::Accept { vote })
+                if vote.ballot >= promised =>
+            {
+                *state.to_mut() = State::Acceptor {
+                    promised: vote.ballot,
+                    last: vote,
+                };
+                out.send(from, Message::Accepted);
             }
-            (Role::Proposer { ballot }, State::Proposer(mut round), Message::Promise { last }) => {
-                if round.proposed != 0 {
-                    return;
-                }
+            (Role::Proposer { ballot }, State::Proposer(mut round), Message::Promise { last })
+                if round.proposed == 0 =>
+            {
                 round.promised_by |= 1 << usize::from(from);
                 round.highest = round.highest.max(last);
                 if round.promised_by.count_ones() >= u32::from(self.size.majority()) {
-                    round.proposed = match round.highest {
+                    let value = match round.highest {
                         Vote { ballot: 0, .. } => ballot,
                         Vote { value, .. } => value,
                     };
-                    let value = round.proposed;
+                    round.proposed = value;
                     let vote = Vote { ballot, value };
                     self.tell_acceptors(out, Message::Accept { vote });
                 }
                 *state.to_mut() = State::Proposer(round);
             }
-            (Role::Proposer { .. }, State::Proposer(mut round), Message::Accepted) => {
-                if !round.has_chosen(self.size) {
-                    round.accepted_by |= 1 << usize::from(from);
-                    *state.to_mut() = State::Proposer(round);
-                }
+            (Role::Proposer { .. }, State::Proposer(mut round), Message::Accepted)
+                if !round.has_chosen(self.size) =>
+            {
+                round.accepted_by |= 1 << usize::from(from);
+                *state.to_mut() = State::Proposer(round);
             }
             _ => {}
         }
