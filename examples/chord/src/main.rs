@@ -1,0 +1,3 @@
+//! The command line of the Chord example.
+
+fn main() {}

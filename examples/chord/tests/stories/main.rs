@@ -1,0 +1,8 @@
+//! The papers' stories played step by step, and searches that find them by themselves.
+
+mod c1;
+mod c2;
+mod fixed;
+mod liveness;
+mod start;
+mod world;
