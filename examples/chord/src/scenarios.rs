@@ -23,6 +23,9 @@ pub struct Options {
     /// Look fingers up by a timer of their own, instead of keeping only what is learned by the way.
     #[arg(long)]
     pub finger_lookups: bool,
+    /// Let nodes in the ring ask their contacts now and then, so that separate rings find each other.
+    #[arg(long)]
+    pub reunite: bool,
 }
 
 impl Default for Options {
@@ -31,6 +34,7 @@ impl Default for Options {
             successors: NonZeroUsize::MIN.saturating_add(2),
             fingers: vec![2],
             finger_lookups: false,
+            reunite: false,
         }
     }
 }
@@ -92,12 +96,14 @@ fn setup(request: &Request<'_, Chord>, contacts: &[u32]) -> Setup {
         successors,
         fingers,
         finger_lookups,
+        reunite,
     } = request.options;
     let live = Setup::new(contacts.iter().copied().map(NodeId::new));
     Setup {
         successors_max: *successors,
         fingers: fingers.clone(),
         fingers_ms: live.fingers_ms.filter(|_| *finger_lookups),
+        reunite_ms: live.reunite_ms.filter(|_| *reunite),
         bugs: Bugs {
             self_predecessor: request.has_bug("self-predecessor"),
             ordering: request.has_bug("ordering"),

@@ -9,7 +9,9 @@
 //!
 //! What goes beyond the papers, found by searching with resets and breaks:
 //!
-//! - A node that loses everyone stands alone and keeps asking its contacts, or the ring stays split for ever.
+//! - A node that loses everyone stands alone and keeps asking its contacts, or the ring stays split for ever. Two rings
+//!   of several nodes each find each other only by asking as well, which is a timer of its own
+//!   ([`reunite_ms`](Setup::reunite_ms)).
 //! - A node that is not in the ring hangs up on whoever thinks it is, or it would stay in others' lists.
 //! - A node whose word about its predecessor is doubted (two nodes claim to be it) probes the one it believes in,
 //!   since nobody else ever sends to a predecessor and would notice that it is gone.
@@ -90,6 +92,8 @@ pub enum Timer {
     Stabilize,
     /// In the ring: time to look up a finger.
     Fingers,
+    /// In the ring: time to see whether the contacts are in another one.
+    Reunite,
 }
 
 /// What the application may ask for.
@@ -163,6 +167,12 @@ impl Service for Chord {
             Timer::Retry => self.ask_contact(cx),
             Timer::Stabilize => self.stabilize(cx),
             Timer::Fingers => self.look_up_finger(cx),
+            Timer::Reunite => {
+                self.ask_contact(cx);
+                if let Some(after) = cx.setup().reunite_after() {
+                    cx.set_timer(Timer::Reunite, after);
+                }
+            }
         }
     }
 
@@ -241,7 +251,7 @@ impl Chord {
         } else if self.is_alone() {
             self.join_after(cx, from, successors);
         } else {
-            // A second answer, from whoever also takes itself for the node before this one.
+            // From the predecessor this is nothing new; from another node it is a way into its ring.
             self.hear_claim(cx, from);
         }
     }
@@ -329,6 +339,9 @@ impl Chord {
         cx.set_timer(Timer::Stabilize, setup.stabilize_after());
         if let Some(after) = setup.fingers_after() {
             cx.set_timer(Timer::Fingers, after);
+        }
+        if let Some(after) = setup.reunite_after() {
+            cx.set_timer(Timer::Reunite, after);
         }
     }
 }

@@ -19,6 +19,9 @@ pub struct Setup {
     pub fingers: Vec<u32>,
     /// How often a finger is looked up; `None` to keep as fingers only what is learned by the way.
     pub fingers_ms: Option<u64>,
+    /// How often a node in the ring asks a contact for its place all the same, so that two rings that do not know of
+    /// each other become one; `None` for never.
+    pub reunite_ms: Option<u64>,
     /// How often the successor is asked.
     pub stabilize_ms: u64,
     /// How long to wait for an answer before asking another contact.
@@ -50,6 +53,7 @@ impl Setup {
             successors_max: NonZeroUsize::MIN.saturating_add(3),
             fingers: (1..u32::BITS).map(|bit| 1 << bit).collect(),
             fingers_ms: Some(1_000),
+            reunite_ms: Some(5_000),
             stabilize_ms: 500,
             retry_ms: 1_000,
             bugs: Bugs::default(),
@@ -78,5 +82,9 @@ impl Setup {
 
     pub(crate) fn fingers_after(&self) -> Option<Duration> {
         self.fingers_ms.map(Duration::from_millis)
+    }
+
+    pub(crate) fn reunite_after(&self) -> Option<Duration> {
+        self.reunite_ms.map(Duration::from_millis)
     }
 }

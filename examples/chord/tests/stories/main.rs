@@ -3,6 +3,7 @@
 mod c1;
 mod c2;
 mod fixed;
+mod healing;
 mod liveness;
 mod start;
 mod world;
