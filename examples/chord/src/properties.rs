@@ -3,7 +3,7 @@
 //! All look at one node at a time. That "every node is reached along successors" must hold only eventually, so it is
 //! in the file alone.
 
-use scry::{Property, View};
+use scry::{NodeId, Property, View};
 
 use crate::ring;
 use crate::service::Chord;
@@ -53,7 +53,7 @@ fn is_own_successor(view: &View<'_, Chord>) -> bool {
     view.state.successor == Some(view.id)
 }
 
-fn misplaced<'a>(view: &View<'a, Chord>) -> impl Iterator<Item = scry::NodeId> + use<'a> {
+fn misplaced<'a>(view: &View<'a, Chord>) -> impl Iterator<Item = NodeId> + use<'a> {
     let (id, state) = (view.id, view.state);
     let predecessor = state.predecessor.filter(|node| *node != id);
     state.successors.iter().copied().filter(move |successor| {
@@ -65,7 +65,7 @@ fn pointers(views: &[View<'_, Chord>]) -> String {
     sentences(views.iter().filter_map(|view| {
         let wrong = is_own_predecessor(view) != is_own_successor(view);
         wrong.then(|| {
-            let name = |node: Option<scry::NodeId>| {
+            let name = |node: Option<NodeId>| {
                 node.map_or_else(|| "nobody".to_owned(), |node| node.to_string())
             };
             format!(
@@ -80,4 +80,20 @@ fn pointers(views: &[View<'_, Chord>]) -> String {
 
 fn sentences(all: impl Iterator<Item = String>) -> String {
     all.collect::<Vec<_>>().join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_file_names_the_same_properties() {
+        let file = include_str!("../properties.toml");
+        for property in all() {
+            let line = format!("name   = \"{}\"", property.name());
+            assert!(file.lines().any(|known| known == line), "{line}");
+        }
+        let safety = file.lines().filter(|line| line.starts_with("always"));
+        assert_eq!(safety.count(), all().len());
+    }
 }

@@ -200,3 +200,81 @@ impl Chord {
         self.fingers = ring::fingers(self.position, &setup.fingers, &known);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroUsize;
+
+    use super::*;
+
+    fn nodes(numbers: &[u32]) -> Vec<NodeId> {
+        numbers.iter().copied().map(NodeId::new).collect()
+    }
+
+    fn setup() -> Setup {
+        Setup {
+            successors_max: NonZeroUsize::new(3).expect("not zero"),
+            fingers: vec![4],
+            ..Setup::new([])
+        }
+    }
+
+    fn joined(position: u32, predecessor: u32, successors: &[u32]) -> Chord {
+        let mut chord = Chord {
+            mode: Mode::Joined,
+            position,
+            predecessor: Some(NodeId::new(predecessor)),
+            successor: None,
+            successors: Vec::new(),
+            fingers: Vec::new(),
+        };
+        chord.put_successors(nodes(successors));
+        chord
+    }
+
+    #[test]
+    fn losing_the_last_successor_leaves_the_next_best_node() {
+        let mut chord = joined(1, 9, &[2]);
+        chord.fingers = nodes(&[5]);
+        chord.erase(&setup(), NodeId::new(2));
+        assert_eq!(chord.successors, nodes(&[5]));
+        chord.erase(&setup(), NodeId::new(5));
+        assert_eq!(chord.successors, nodes(&[9]));
+        chord.erase(&setup(), NodeId::new(9));
+        assert!(chord.is_alone());
+    }
+
+    #[test]
+    fn a_followed_list_ends_where_it_comes_round() {
+        let mut chord = joined(5, 4, &[7]);
+        let others = nodes(&[9, 4, 6]);
+        assert!(!chord.follow(&setup(), NodeId::new(7), Some(NodeId::new(5)), &others));
+        assert_eq!(chord.successors, nodes(&[7, 9, 4]));
+    }
+
+    #[test]
+    fn a_closer_node_is_followed_first() {
+        let mut chord = joined(5, 4, &[9]);
+        assert!(chord.follow(&setup(), NodeId::new(9), Some(NodeId::new(7)), &nodes(&[4])));
+        assert_eq!(chord.successors, nodes(&[7, 9, 4]));
+        assert_eq!(chord.successor, Some(NodeId::new(7)));
+    }
+
+    #[test]
+    fn a_claim_is_doubted_while_a_closer_predecessor_is_known() {
+        let mut chord = joined(5, 4, &[9]);
+        let rival = chord.admit_claim(&setup(), NodeId::new(2));
+        assert_eq!(rival, Some(NodeId::new(4)));
+        chord.erase(&setup(), NodeId::new(4));
+        assert_eq!(chord.admit_claim(&setup(), NodeId::new(2)), None);
+        assert_eq!(chord.predecessor, Some(NodeId::new(2)));
+    }
+
+    #[test]
+    fn a_looked_up_finger_replaces_those_the_lookup_passed() {
+        let mut chord = joined(1, 9, &[2]);
+        chord.fingers = nodes(&[6]);
+        chord.point_finger(&setup(), 5, NodeId::new(8));
+        assert_eq!(chord.fingers, nodes(&[8]));
+    }
+}

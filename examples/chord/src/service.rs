@@ -125,7 +125,11 @@ impl Service for Chord {
 
     fn on_message(&mut self, cx: &mut Cx<'_>, from: NodeId, message: Message) {
         match (self.mode, message) {
-            // Whoever writes to this node means its last life.
+            // Who asks for itself only hopes that this node is in the ring, and asks elsewhere by and by.
+            (Mode::Init, Message::FindPred { asker, .. }) if asker == from => {}
+            // The answer to a question of this node's last life.
+            (Mode::Init, Message::FindPredReply { .. }) => {}
+            // All others count on this node as a member, which it was in its last life.
             (Mode::Init, _) => cx.disconnect(from),
             (Mode::Joining, Message::FindPredReply { key, successors }) if key == self.position => {
                 self.join_after(cx, from, successors);

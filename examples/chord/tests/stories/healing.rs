@@ -70,6 +70,8 @@ fn step(simulation: &mut Simulation<Chord>, dice: &mut Dice) -> Option<Step<Chor
 fn heals(nodes: u32, seed: u64, faults: Faults) {
     let mut dice = Dice(seed);
     let options = Options {
+        fingers: vec![1, 2, 4],
+        finger_lookups: true,
         reunite: true,
         ..Options::default()
     };

@@ -2,6 +2,7 @@
 
 mod c1;
 mod c2;
+mod engine;
 mod fixed;
 mod healing;
 mod liveness;
