@@ -7,14 +7,17 @@
 //! timer fires (the revised protocol of MaceMC §6). All messages travel on connections; a connection that fails
 //! erases the peer everywhere.
 //!
-//! What goes beyond the papers, found by searching with resets and breaks:
+//! The papers' protocol stops there. Walks with resets and breaks (`tests/stories/healing.rs`) show that it then does
+//! not always recover, for four reasons, each with its cure:
 //!
-//! - A node that loses everyone stands alone and keeps asking its contacts, or the ring stays split for ever. Two rings
-//!   of several nodes each find each other only by asking as well, which is a timer of its own
-//!   ([`reunite_ms`](Setup::reunite_ms)).
-//! - A node that is not in the ring hangs up on whoever thinks it is, or it would stay in others' lists.
-//! - A node whose word about its predecessor is doubted (two nodes claim to be it) probes the one it believes in,
-//!   since nobody else ever sends to a predecessor and would notice that it is gone.
+//! - A node that loses everyone, or founds the ring anew after a reset, is alone and stays so. It keeps asking its
+//!   contacts for a place.
+//! - Two rings of several nodes each, left by a few broken connections, never hear of each other. Nodes ask a contact
+//!   for their place now and then even while they have one ([`reunite_ms`](Setup::reunite_ms)).
+//! - A node that was reset and has not joined again still takes messages, so it stays in others' lists. It hangs up on
+//!   whoever takes it for a member.
+//! - Nobody ever sends to its predecessor, so nobody notices that it is gone, and its successor keeps naming it to the
+//!   next node in line. When another node claims the place, the [predecessor is probed](Message::Probe).
 
 use scry::{Context, NodeId, Service, Transport};
 use serde::{Deserialize, Serialize};

@@ -95,19 +95,25 @@ pub(crate) fn violated(simulation: &Simulation<Chord>) -> Vec<String> {
         .collect()
 }
 
-/// Whether a walk along the first successors reaches everyone from everyone.
+/// Whether a walk along the first successors meets everyone from everyone.
 pub(crate) fn is_one_ring(simulation: &Simulation<Chord>) -> bool {
-    let nodes = simulation.nodes();
-    nodes.keys().all(|start| {
+    let everyone: BTreeSet<NodeId> = simulation.nodes().keys().copied().collect();
+    is_ring_of(simulation, &everyone)
+}
+
+/// Whether a walk along the first successors meets exactly the members from each of them.
+pub(crate) fn is_ring_of(simulation: &Simulation<Chord>, members: &BTreeSet<NodeId>) -> bool {
+    let successor = |node: NodeId| simulation.nodes()[&node].local.service.successor;
+    members.iter().all(|start| {
         let mut met = BTreeSet::from([*start]);
         let mut at = *start;
-        while let Some(next) = nodes[&at].local.service.successor {
+        while let Some(next) = successor(at) {
             if !met.insert(next) {
                 break;
             }
             at = next;
         }
-        met.len() == nodes.len()
+        met == *members
     })
 }
 
