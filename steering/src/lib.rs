@@ -7,7 +7,10 @@
 //! | [`model`] | what can happen at a node and what then becomes of it, in plain values |
 //! | [`engine`] | the same as integers, every handler run once |
 //! | [`explore`] | strategies that search those integers |
+//! | [`program`], [`cli`] | what a service adds to get a command line, and that command line |
 
+#[cfg(feature = "cli")]
+pub mod cli;
 pub mod context;
 pub mod engine;
 pub mod explore;
@@ -17,6 +20,8 @@ pub mod program;
 pub mod property;
 pub mod service;
 
+#[cfg(feature = "cli")]
+pub use cli::main;
 pub use context::{Chance, Context, Effect, Stamp};
 pub use explore::{Limits, Options, Report, Search, Strategy, Violation};
 pub use model::{Act, Event, Fault, Faults, Simulation, Step, System};

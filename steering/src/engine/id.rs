@@ -54,7 +54,7 @@ ids! {
     BundleId,
     /// A node with its connections and inbox: one word of a global state.
     NodeStateId,
-    /// A node with its connections, without its inbox: what internal actions depend on.
+    /// A node's local state and the peers it is connected to: what internal actions depend on.
     AgentId,
     /// An event at a node.
     EventId,

@@ -47,7 +47,7 @@ pub struct World<T> {
     links: Interner<LinksId, Links>,
     inboxes: Interner<InboxId, Inbox<MessageId>>,
     states: Interner<NodeStateId, NodeState>,
-    agents: Interner<AgentId, (LocalId, LinksId)>,
+    agents: Interner<AgentId, (LocalId, Vec<NodeId>)>,
     /// By receiver, so that numbers stay small where they are used as addresses.
     bundles: Vec<Interner<BundleId, BundleParts>>,
     events: Interner<EventId, EventIds>,
@@ -199,7 +199,10 @@ impl<T: Transitions> World<T> {
     fn admit_interned(&mut self, state: NodeState) -> NodeStateId {
         let id = self.states.intern(state);
         if id.index() == self.tables.mixed.len() {
-            let agent = self.agents.intern((state.local, state.links));
+            // The peers a node is connected to decide which connections it can see break; which of several
+            // connections in a row it is does not. With it, a node that keeps reconnecting would look new for ever.
+            let peers = self.links.value(state.links).peers().collect();
+            let agent = self.agents.intern((state.local, peers));
             self.tables.push(agent.index() as u32);
         }
         id

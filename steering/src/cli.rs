@@ -1,0 +1,87 @@
+//! The command line every service gets by one line: `scry::main::<MyService>()`.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`check`] | `check`: explore a scenario and report |
+//! | `progress` | the line that moves while it does |
+//! | [`text`], [`json`] | the report for people and for machines |
+//! | [`diagram`] | a path as a sequence diagram in text |
+
+pub mod check;
+pub mod diagram;
+pub mod json;
+mod progress;
+pub mod text;
+
+use std::process::ExitCode;
+
+use clap::error::ErrorKind;
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+
+use crate::program::Program;
+
+/// Everything is as it should be.
+pub const EXIT_FINE: u8 = 0;
+/// A property is violated.
+pub const EXIT_VIOLATED: u8 = 1;
+/// The command line cannot be understood (`EX_USAGE`).
+pub const EXIT_USAGE: u8 = 64;
+
+#[derive(Debug, Parser)]
+struct Arguments<O: clap::Args> {
+    #[command(subcommand)]
+    command: Command<O>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command<O: clap::Args> {
+    /// Explores what can become of a scenario, and reports every way to break a property.
+    ///
+    /// Exits with 0 if nothing is wrong, with 1 if a property is violated, with 64 if the command line is.
+    Check(Box<check::Check<O>>),
+}
+
+/// Runs a service's command line with the arguments of the process.
+pub fn main<S: Program>() -> ExitCode {
+    ExitCode::from(run::<S>(std::env::args_os()))
+}
+
+fn run<S: Program>(arguments: impl IntoIterator<Item = std::ffi::OsString>) -> u8 {
+    let command = Arguments::<S::Options>::command()
+        .about(S::ABOUT)
+        .mut_subcommand("check", |check| check.after_help(catalogue::<S>()));
+    let parsed = command
+        .try_get_matches_from(arguments)
+        .and_then(|matches| Arguments::<S::Options>::from_arg_matches(&matches));
+    match parsed {
+        Ok(Arguments {
+            command: Command::Check(check),
+        }) => check::run::<S>(&check),
+        Err(error) => {
+            // Nothing is left to be done if the message cannot be written.
+            let _ = error.print();
+            match error.kind() {
+                ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => EXIT_FINE,
+                _ => EXIT_USAGE,
+            }
+        }
+    }
+}
+
+/// Lists what this service's scenarios and bugs are called.
+fn catalogue<S: Program>() -> String {
+    let rows = |heading: &str, rows: &mut dyn Iterator<Item = (&'static str, &'static str)>| {
+        rows.fold(format!("{heading}:\n"), |text, (name, about)| {
+            text + &format!("  {name:<18} {about}\n")
+        })
+    };
+    let scenarios = rows(
+        "Scenarios",
+        &mut S::scenarios().into_iter().map(|it| (it.name, it.about)),
+    );
+    if S::bugs().is_empty() {
+        return scenarios;
+    }
+    let bugs = rows("Bugs", &mut S::bugs().iter().map(|it| (it.name, it.about)));
+    format!("{scenarios}\n{bugs}  {:<18} all of them", "all")
+}

@@ -1,0 +1,338 @@
+//! `check`: explores a scenario and reports.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use crate::cli::progress::Progress;
+use crate::cli::{EXIT_FINE, EXIT_USAGE, EXIT_VIOLATED, json, text};
+use crate::explore::{Limits, Options, Report, Search, Stop, Strategy};
+use crate::model::fault::Faults;
+use crate::model::system::System;
+use crate::program::{Program, Request};
+
+/// How long a search goes on before the clock is looked at.
+const SLICE: Duration = Duration::from_millis(20);
+
+/// What `check` can be asked.
+#[derive(Debug, clap::Args)]
+pub struct Check<O: clap::Args> {
+    /// Where to start from (see below; the first by default).
+    #[arg(long, value_name = "NAME")]
+    scenario: Option<String>,
+    /// How many nodes, where the scenario lets you choose.
+    #[arg(long, value_name = "COUNT")]
+    nodes: Option<u32>,
+    /// Switch a known bug on (repeatable; `all` for all of them). Without, every bug is fixed.
+    #[arg(long, value_name = "NAME", conflicts_with = "fixed")]
+    bug: Vec<String>,
+    /// Switch every bug off, which is also the default.
+    #[arg(long)]
+    fixed: bool,
+
+    /// How to search: exhaustive, depth-first or consequence.
+    #[arg(long, value_name = "NAME", default_value_t = Strategy::Exhaustive, help_heading = "Search")]
+    strategy: Strategy,
+    /// Let consequence prediction try internal actions in every state, which makes it exhaustive.
+    #[arg(long, help_heading = "Search")]
+    no_pruning: bool,
+    /// On how many threads to search. The report is the same for any number.
+    #[arg(
+        long,
+        value_name = "COUNT",
+        default_value_t = 1,
+        help_heading = "Search"
+    )]
+    threads: usize,
+    /// Stop at the first violation instead of looking for all.
+    #[arg(long, help_heading = "Search")]
+    first: bool,
+
+    /// Stop when paths are this long.
+    #[arg(long, value_name = "STEPS", help_heading = "Limits")]
+    depth: Option<u32>,
+    /// Stop after this many states.
+    #[arg(long, value_name = "COUNT", help_heading = "Limits")]
+    states: Option<u64>,
+    /// Stop after this many seconds.
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, help_heading = "Limits")]
+    seconds: Option<Duration>,
+    /// Stop before the tables take more than this many bytes; K, M and G are understood.
+    #[arg(long, value_name = "BYTES", value_parser = bytes, help_heading = "Limits")]
+    bytes: Option<u64>,
+
+    /// Resets a path may contain of which the peers are told (the scenario's own by default, as below).
+    #[arg(long, value_name = "COUNT", help_heading = "Fault budget")]
+    resets: Option<u8>,
+    /// Resets a path may contain of which nobody is told.
+    #[arg(long, value_name = "COUNT", help_heading = "Fault budget")]
+    silent_resets: Option<u8>,
+    /// Connections that may break on a path.
+    #[arg(long, value_name = "COUNT", help_heading = "Fault budget")]
+    breaks: Option<u8>,
+    /// Datagrams that may be lost on a path.
+    #[arg(long, value_name = "COUNT", help_heading = "Fault budget")]
+    losses: Option<u8>,
+    /// Datagrams that may arrive twice on a path.
+    #[arg(long, value_name = "COUNT", help_heading = "Fault budget")]
+    duplicates: Option<u8>,
+
+    /// Print one JSON object instead of text.
+    #[arg(long)]
+    json: bool,
+
+    /// The service's own options.
+    #[command(flatten)]
+    own: O,
+}
+
+/// A search that has ended, with what is known beside its report.
+#[derive(Debug)]
+pub struct Ended<S: Program> {
+    /// The scenario's name.
+    pub scenario: &'static str,
+    /// The bugs that were switched on.
+    pub bugs: BTreeSet<&'static str>,
+    /// How many steps led to the start state.
+    pub start_steps: usize,
+    /// What the search reports.
+    pub report: Report<S>,
+    /// How long it took.
+    pub elapsed: Duration,
+}
+
+/// Runs the command and returns the exit code.
+pub fn run<S: Program>(check: &Check<S::Options>) -> u8 {
+    match explore::<S>(check) {
+        Ok(ended) => {
+            match check.json {
+                true => println!("{}", json::report(&ended)),
+                false => print!("{}", text::report(&ended)),
+            }
+            if ended.report.violations.is_empty() {
+                EXIT_FINE
+            } else {
+                EXIT_VIOLATED
+            }
+        }
+        Err(errors) => {
+            for error in errors {
+                eprintln!("error: {error}");
+            }
+            eprintln!("\nFor more information, try 'check --help'.");
+            EXIT_USAGE
+        }
+    }
+}
+
+fn explore<S: Program>(check: &Check<S::Options>) -> Result<Ended<S>, Vec<String>> {
+    let (scenario, bugs, system) = prepare::<S>(check)?;
+    let (start, steps) = system
+        .start()
+        .map_err(|error| vec![format!("scenario {scenario}: {error}")])?;
+    let options = Options {
+        strategy: check.strategy,
+        limits: Limits {
+            states: check.states,
+            depth: check.depth,
+            bytes: check.bytes,
+            first_violation: check.first,
+        },
+        threads: check.threads,
+        pruning: !check.no_pruning,
+    };
+    let begun = Instant::now();
+    let mut search =
+        Search::new(&start, S::properties(), options).map_err(|error| vec![error.to_string()])?;
+    watch(&mut search, begun, check.seconds, !check.json);
+    let report = search.finish();
+    Ok(Ended {
+        scenario,
+        bugs,
+        start_steps: steps.len(),
+        report,
+        elapsed: begun.elapsed(),
+    })
+}
+
+/// Continues a search slice by slice, so that the clock is looked at and progress is shown.
+fn watch<S: Program>(
+    search: &mut Search<S>,
+    begun: Instant,
+    limit: Option<Duration>,
+    show: bool,
+) -> Option<Stop> {
+    let mut progress = Progress::new(show);
+    let mut steps = 10_000;
+    loop {
+        let before = begun.elapsed();
+        if let Some(stop) = search.advance(steps) {
+            return Some(stop);
+        }
+        let now = begun.elapsed();
+        if limit.is_some_and(|limit| now >= limit) {
+            return None;
+        }
+        // As many steps as fit a slice at the present speed, or into what is left.
+        let slice = limit.map_or(SLICE, |limit| SLICE.min(limit - now));
+        let speed = steps as f64 / (now - before).as_secs_f64().max(1e-6);
+        steps = ((speed * slice.as_secs_f64()) as u64).clamp(1_000, 100_000_000);
+        progress.show(now, &search.counts());
+    }
+}
+
+/// Finds scenario and bugs by name. All that is wrong is said at once.
+#[expect(
+    clippy::type_complexity,
+    reason = "scenario, bugs and system, taken apart at once by the only caller"
+)]
+fn prepare<S: Program>(
+    check: &Check<S::Options>,
+) -> Result<(&'static str, BTreeSet<&'static str>, System<S>), Vec<String>> {
+    let mut errors = Vec::new();
+    let scenarios = S::scenarios();
+    let scenario = match &check.scenario {
+        None => scenarios.first(),
+        Some(name) => scenarios.iter().find(|scenario| scenario.name == name),
+    };
+    if scenario.is_none() {
+        let name = check.scenario.as_deref().unwrap_or("?");
+        errors.push(unknown(
+            "scenario",
+            name,
+            scenarios.iter().map(|scenario| scenario.name),
+        ));
+    }
+    let mut bugs = BTreeSet::new();
+    for name in &check.bug {
+        match S::bugs().iter().find(|bug| bug.name == name) {
+            Some(bug) => drop(bugs.insert(bug.name)),
+            None if name == "all" && !S::bugs().is_empty() => {
+                bugs.extend(S::bugs().iter().map(|bug| bug.name))
+            }
+            None => errors.push(unknown(
+                "bug",
+                name,
+                S::bugs().iter().map(|bug| bug.name).chain(["all"]),
+            )),
+        }
+    }
+    if check.threads == 0 {
+        errors.push("--threads 0: a search needs at least one".to_owned());
+    }
+    let (Some(scenario), true) = (scenario, errors.is_empty()) else {
+        return Err(errors);
+    };
+    let request = Request {
+        bugs: &bugs,
+        nodes: check.nodes,
+        options: &check.own,
+    };
+    let mut system = (scenario.build)(&request)
+        .map_err(|error| vec![format!("scenario {}: {error}", scenario.name)])?;
+    system.faults = faults(check, system.faults);
+    Ok((scenario.name, bugs, system))
+}
+
+fn faults<O: clap::Args>(check: &Check<O>, own: Faults) -> Faults {
+    Faults {
+        resets: check.resets.unwrap_or(own.resets),
+        silent_resets: check.silent_resets.unwrap_or(own.silent_resets),
+        breaks: check.breaks.unwrap_or(own.breaks),
+        losses: check.losses.unwrap_or(own.losses),
+        duplicates: check.duplicates.unwrap_or(own.duplicates),
+    }
+}
+
+/// Says that a name is unknown, which are known, and which was probably meant.
+fn unknown(kind: &str, name: &str, known: impl Iterator<Item = &'static str>) -> String {
+    let known: Vec<&str> = known.collect();
+    let near = known
+        .iter()
+        .map(|other| (distance(name, other), other))
+        .min();
+    let hint = match near {
+        Some((distance, other)) if distance <= 3 => format!("; did you mean `{other}`?"),
+        _ => String::new(),
+    };
+    format!(
+        "there is no {kind} `{name}`{hint} (known: {})",
+        known.join(", ")
+    )
+}
+
+/// Counts the letters to insert, remove or replace to get from one name to the other.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, letter) in a.chars().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
+        for (j, &other) in b.iter().enumerate() {
+            let replaced = diagonal + usize::from(letter != other);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text
+        .parse()
+        .map_err(|_| "give a number of seconds, such as 10 or 0.5".to_owned())?;
+    Duration::try_from_secs_f64(seconds)
+        .map_err(|_| "give a number of seconds that is not negative".to_owned())
+}
+
+fn bytes(text: &str) -> Result<u64, String> {
+    let wrong = || "give a number of bytes, such as 500000000, 500M or 2G".to_owned();
+    let (digits, unit) = match text
+        .trim_end_matches(['B', 'b'])
+        .strip_suffix(['K', 'M', 'G', 'k', 'm', 'g'])
+    {
+        Some(digits) => (digits, text.trim_end_matches(['B', 'b']).chars().last()),
+        None => (text, None),
+    };
+    let shift = match unit.map(|unit| unit.to_ascii_uppercase()) {
+        Some('K') => 10,
+        Some('M') => 20,
+        Some('G') => 30,
+        _ => 0,
+    };
+    let number: u64 = digits.parse().map_err(|_| wrong())?;
+    number.checked_mul(1 << shift).ok_or_else(wrong)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_read_with_and_without_units() {
+        assert_eq!(bytes("1000"), Ok(1000));
+        assert_eq!(bytes("2k"), Ok(2048));
+        assert_eq!(bytes("3M"), Ok(3 << 20));
+        assert_eq!(bytes("4GB"), Ok(4 << 30));
+        assert!(bytes("").is_err());
+        assert!(bytes("M").is_err());
+        assert!(bytes("-1").is_err());
+        assert!(bytes("99999999999G").is_err());
+    }
+
+    #[test]
+    fn seconds_may_be_fractions_but_not_negative() {
+        assert_eq!(seconds("0.5"), Ok(Duration::from_millis(500)));
+        assert!(seconds("-1").is_err());
+        assert!(seconds("soon").is_err());
+    }
+
+    #[test]
+    fn an_unknown_name_is_answered_with_the_nearest() {
+        let said = unknown("bug", "new-rot", ["promote", "new-root"].into_iter());
+        assert_eq!(
+            said,
+            "there is no bug `new-rot`; did you mean `new-root`? (known: promote, new-root)"
+        );
+        let said = unknown("bug", "volcano", ["promote"].into_iter());
+        assert_eq!(said, "there is no bug `volcano` (known: promote)");
+    }
+}

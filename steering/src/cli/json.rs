@@ -1,0 +1,100 @@
+//! A report for machines: one JSON object.
+
+use nix::sys::resource::{UsageWho, getrusage};
+use serde_json::{Value, json};
+
+use crate::cli::check::Ended;
+use crate::explore::report::Violation;
+use crate::model::event::{Event, Step};
+use crate::program::Program;
+use crate::service::Service;
+
+/// Writes a report.
+pub fn report<S: Program>(ended: &Ended<S>) -> Value {
+    let Ended {
+        scenario,
+        bugs,
+        start_steps,
+        report,
+        elapsed,
+    } = ended;
+    json!({
+        "scenario": scenario,
+        "bugs": bugs,
+        "start_steps": start_steps,
+        "strategy": report.strategy.to_string(),
+        "states": report.states,
+        "transitions": report.transitions,
+        "depth": report.depth,
+        "complete": report.complete,
+        "stopped": report.stop.to_string(),
+        "seconds": elapsed.as_secs_f64(),
+        "handler_runs": report.handler_runs,
+        "local_states": report.local_states,
+        "node_states": report.node_states,
+        "peak_rss_bytes": peak_rss_bytes(),
+        "collision_bound": report.collision_bound(),
+        "unconfirmed": report.unconfirmed,
+        "violations": report.violations.iter().map(violation).collect::<Vec<_>>(),
+    })
+}
+
+fn violation<S: Service>(violation: &Violation<S>) -> Value {
+    json!({
+        "property": violation.property,
+        "nodes": violation.nodes,
+        "explanation": violation.explanation,
+        "depth": violation.path.len(),
+        "path": path(&violation.path),
+    })
+}
+
+/// Writes a path as a list of steps.
+pub fn path<S: Service>(steps: &[Step<S>]) -> Vec<Value> {
+    steps.iter().map(step).collect()
+}
+
+fn step<S: Service>(step: &Step<S>) -> Value {
+    let mut object = match &step.event {
+        Event::Deliver { from, message } => {
+            json!({ "kind": "deliver", "from": from, "message": message })
+        }
+        Event::Receive { from, message, .. } => {
+            json!({ "kind": "receive", "from": from, "message": message })
+        }
+        Event::Refuse { from, .. } => json!({ "kind": "refuse", "from": from }),
+        Event::Hangup { from, .. } => json!({ "kind": "hangup", "from": from }),
+        Event::Disconnect { from, .. } => json!({ "kind": "disconnect", "from": from }),
+        Event::Timer(timer) => json!({ "kind": "timer", "timer": timer }),
+        Event::Call(call) => json!({ "kind": "call", "call": call }),
+        Event::Reset { notice } => json!({ "kind": "reset", "silent": !notice }),
+        Event::Break { peer } => json!({ "kind": "break", "peer": peer }),
+        Event::Lose { from, message } => {
+            json!({ "kind": "lose", "from": from, "message": message })
+        }
+        Event::Duplicate { from, message } => {
+            json!({ "kind": "duplicate", "from": from, "message": message })
+        }
+    };
+    object["node"] = json!(step.node);
+    object["event"] = json!(step.event.to_string());
+    if !step.tosses.picks.is_empty() {
+        object["picks"] = json!(
+            step.tosses
+                .picks
+                .iter()
+                .map(|(_, picked)| picked)
+                .collect::<Vec<_>>()
+        );
+    }
+    object
+}
+
+/// Returns the most memory this process ever had resident.
+pub fn peak_rss_bytes() -> Option<u64> {
+    let usage = getrusage(UsageWho::RUSAGE_SELF).ok()?;
+    // Linux counts in kibibytes.
+    u64::try_from(usage.max_rss())
+        .ok()
+        .map(|kibibytes| kibibytes * 1024)
+}

@@ -1,0 +1,152 @@
+//! A report for people: verdict, counts, and each violation as a small sequence diagram.
+
+use std::fmt::Write;
+
+use crate::cli::check::Ended;
+use crate::cli::diagram;
+use crate::explore::report::{Report, Violation};
+use crate::explore::{Stop, Strategy};
+use crate::program::Program;
+
+/// Writes a report.
+pub fn report<S: Program>(ended: &Ended<S>) -> String {
+    let Ended {
+        scenario,
+        bugs,
+        start_steps,
+        report,
+        elapsed,
+    } = ended;
+    let mut out = String::new();
+    let mut line = |text: String| writeln!(out, "{text}").expect("writing to a string succeeds");
+    let bugs = match bugs.is_empty() {
+        true => "all bugs fixed".to_owned(),
+        false => format!(
+            "with {}",
+            bugs.iter().copied().collect::<Vec<_>>().join(", ")
+        ),
+    };
+    line(format!(
+        "scenario {scenario}, {bugs}; {} from a start state {start_steps} steps in",
+        report.strategy
+    ));
+    line(verdict(report));
+    if report.unconfirmed > 0 {
+        line(format!(
+            "WARNING: {} findings did not replay and are not shown: a handler is not a function of what it is given, \
+             or fingerprints collided",
+            report.unconfirmed
+        ));
+    }
+    for violation in &report.violations {
+        line(String::new());
+        line(self::violation(violation));
+    }
+    line(String::new());
+    let seconds = elapsed.as_secs_f64();
+    let per_second = |count: u64| grouped((count as f64 / seconds.max(1e-9)) as u64);
+    let rows = [
+        (
+            "states",
+            format!(
+                "{} ({} a second)",
+                grouped(report.states),
+                per_second(report.states)
+            ),
+        ),
+        (
+            "transitions",
+            format!(
+                "{} ({} a second)",
+                grouped(report.transitions),
+                per_second(report.transitions)
+            ),
+        ),
+        ("depth", report.depth.to_string()),
+        ("handler runs", grouped(report.handler_runs)),
+        (
+            "local states",
+            format!(
+                "{} ({} node states)",
+                grouped(report.local_states),
+                grouped(report.node_states)
+            ),
+        ),
+        ("seconds", format!("{seconds:.3}")),
+        (
+            "missed states",
+            format!(
+                "with probability below {:.1e}, by equal fingerprints",
+                report.collision_bound()
+            ),
+        ),
+    ];
+    for (name, value) in rows {
+        line(format!("  {name:<14}{value}"));
+    }
+    out
+}
+
+fn verdict<S: Program>(report: &Report<S>) -> String {
+    let extent = match (report.complete, report.stop, report.strategy) {
+        (true, ..) => "in the whole state space".to_owned(),
+        (false, Stop::Exhausted, Strategy::Consequence) => {
+            "among the consequences of the start state".to_owned()
+        }
+        (false, Stop::Exhausted, _) => "(a handler has more outcomes than are explored)".to_owned(),
+        (false, stop, _) => format!("so far: {stop}"),
+    };
+    match report.violations.len() {
+        0 => format!("no violation {extent}"),
+        1 => format!("1 violation {extent}"),
+        count => format!("{count} violations {extent}"),
+    }
+}
+
+fn violation<S: Program>(violation: &Violation<S>) -> String {
+    let at = match violation.nodes.is_empty() {
+        true => String::new(),
+        false => {
+            let nodes: Vec<String> = violation.nodes.iter().map(ToString::to_string).collect();
+            format!(" at {}", nodes.join(" and "))
+        }
+    };
+    let steps = match violation.path.len() {
+        0 => "in the start state".to_owned(),
+        1 => "after 1 step".to_owned(),
+        count => format!("after {count} steps"),
+    };
+    let mut out = format!("VIOLATED{at} {steps}: {}\n", violation.property);
+    if let Some(explanation) = &violation.explanation {
+        for line in explanation.lines() {
+            writeln!(out, "  {line}").expect("writing to a string succeeds");
+        }
+    }
+    let nodes: Vec<_> = violation.state.nodes().keys().copied().collect();
+    out + &diagram::sequence(&nodes, &violation.path)
+}
+
+/// Writes a number with its digits in groups of three.
+pub fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            out.push(' ');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn digits_are_grouped_from_the_right() {
+        assert_eq!(grouped(0), "0");
+        assert_eq!(grouped(999), "999");
+        assert_eq!(grouped(5_451_776), "5 451 776");
+    }
+}
