@@ -2,4 +2,5 @@
 
 mod packed;
 mod plain;
+mod replica;
 mod search;
