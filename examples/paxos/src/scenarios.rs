@@ -13,14 +13,14 @@ const C: NodeId = NodeId::new(2);
 /// Options of the command line that only Paxos has.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub struct Options {
-    /// Proposers: nodes of their own that lead one round each in `plain`, replicas that may propose in `log`.
-    #[arg(long, default_value_t = 3)]
-    pub proposers: u32,
+    /// Proposers: in `plain` nodes of their own that lead one round each (3), in `log` replicas that may propose (2).
+    #[arg(long)]
+    pub proposers: Option<u32>,
     /// Acceptors of the plain deployment.
     #[arg(long, default_value_t = 3)]
     pub acceptors: u32,
     /// The highest round number a replica of the log leads with.
-    #[arg(long, default_value_t = 2)]
+    #[arg(long, default_value_t = 1)]
     pub rounds: u32,
     /// How many indices the log has.
     #[arg(long, default_value_t = 1)]
@@ -95,6 +95,7 @@ fn plain(request: &Request<'_, Paxos>) -> Result<System<Paxos>, String> {
     if request.nodes.is_some() {
         return Err("the plain scenario counts its nodes by --proposers and --acceptors".into());
     }
+    let proposers = proposers.unwrap_or(3);
     if proposers == 0 || acceptors == 0 {
         return Err("the plain scenario needs at least one proposer and one acceptor".into());
     }
@@ -114,6 +115,7 @@ fn log(request: &Request<'_, Paxos>) -> Result<System<Paxos>, String> {
         ..
     } = *request.options;
     let count = replica_count(request)?;
+    let proposers = proposers.unwrap_or(2);
     let rounds = |node: NodeId| if node.get() < proposers { rounds } else { 0 };
     Ok(replicas(count, indices, bugs(request), rounds))
 }
