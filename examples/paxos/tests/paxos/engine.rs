@@ -73,7 +73,12 @@ fn the_plain_deployment_has_the_size_other_checkers_report() {
 fn one_proposal_has_the_size_brute_force_counts() {
     let report = exhaustive("single", None);
     assert!(report.complete && report.violations.is_empty());
-    assert_eq!((report.states, report.transitions), (5_124, 24_592));
+    let size = (report.states, report.transitions, report.depth);
+    assert_eq!(size, (5_124, 24_592, 19));
+
+    // Where only messages interleave, consequence prediction has nothing to prune (LMC §6).
+    let predicted = explore("single", None, OPTIONS, Strategy::Consequence);
+    assert_eq!(predicted.states, report.states);
 }
 
 /// Two replicas are few enough for brute force even when both propose, retry, fill two indices and meet faults.
