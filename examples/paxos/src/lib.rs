@@ -5,13 +5,17 @@
 //! | [`service`] | what nodes say and keep, and who handles what: the place to start reading |
 //! | [`roles`] | the acceptor's vote and the proposer's round, shared by the two deployments |
 //! | [`plain`] | single-decree Paxos with proposers and acceptors on nodes of their own |
+//! | [`replica`] | all roles on every node, an instance for each index, losses, resets and retries |
 //! | [`properties`] | what must hold |
 //! | [`scenarios`] | the situations a search can start from, and the command line's options |
 
+#[cfg(test)]
+mod bench;
 pub mod plain;
 pub mod properties;
+pub mod replica;
 pub mod roles;
 pub mod scenarios;
 pub mod service;
 
-pub use service::{Bugs, Index, Message, Part, Paxos, Setup, Value};
+pub use service::{Bugs, Call, Index, Message, Part, Paxos, Setup, Timer, Value};

@@ -10,7 +10,7 @@ use scry::{Context, NodeId};
 use serde::{Deserialize, Serialize};
 
 use crate::roles::{Accepted, Acceptor, Lead, Round};
-use crate::service::{Index, Message, Paxos, Value};
+use crate::service::{Disk, Index, Message, Paxos, Value};
 
 /// The only instance there is.
 pub const INDEX: Index = 0;
@@ -47,14 +47,14 @@ impl Proposer {
         from: NodeId,
         message: Message,
     ) {
-        let setup = cx.setup();
+        let (setup, round) = (cx.setup(), only_round(cx.me()));
+        if message.round() != round {
+            return;
+        }
         match (message, self.lead.proposed) {
             (
                 Message::Promise {
-                    round,
-                    accepted,
-                    value,
-                    ..
+                    accepted, value, ..
                 },
                 None,
             ) => {
@@ -76,6 +76,11 @@ impl Proposer {
             _ => {}
         }
     }
+}
+
+/// Starts an acceptor with the vote that is on its disk.
+pub fn acceptor(disk: &Disk) -> Acceptor {
+    Acceptor::restored(disk.votes.get(&INDEX).copied().unwrap_or_default())
 }
 
 /// Handles what a proposer asks of an acceptor.
@@ -103,4 +108,101 @@ pub fn vote(
 
 fn only_round(leader: NodeId) -> Round {
     Round { number: 1, leader }
+}
+
+#[cfg(test)]
+mod tests {
+    use scry::Effect;
+
+    use super::*;
+    use crate::bench::{Bench, node, round};
+    use crate::service::{Bugs, Part, Role, Setup};
+
+    fn setup(part: Part) -> Setup {
+        Setup {
+            part,
+            acceptors: (0..3).map(node).collect(),
+            value: 7,
+            rounds: 1,
+            indices: 1,
+            bugs: Bugs::default(),
+        }
+    }
+
+    fn promise(accepted: Option<Round>, value: Value) -> Message {
+        Message::Promise {
+            index: INDEX,
+            round: round(1, 4),
+            accepted,
+            value,
+        }
+    }
+
+    #[test]
+    fn a_proposer_gets_the_value_of_its_majority_chosen() {
+        let mut bench = Bench::start(4, setup(Part::Proposer));
+        let prepare = Message::Prepare {
+            index: INDEX,
+            round: round(1, 4),
+            value: 7,
+        };
+        assert_eq!(bench.sent(&bench.started), bench.to_all(&prepare));
+        assert_eq!(bench.message(0, promise(Some(round(1, 3)), 5)), []);
+        let effects = bench.message(1, promise(None, 7));
+        let accept = Message::Accept {
+            index: INDEX,
+            round: round(1, 4),
+            value: 5,
+        };
+        assert_eq!(bench.sent(&effects), bench.to_all(&accept));
+        let accepted = Message::Accepted {
+            index: INDEX,
+            round: round(1, 4),
+        };
+        bench.message(0, accepted.clone());
+        assert!(bench.node.chosen.is_empty());
+        bench.message(2, accepted);
+        assert_eq!(bench.node.chosen, BTreeMap::from([(INDEX, 5)]));
+    }
+
+    #[test]
+    fn a_late_answer_changes_nothing() {
+        let mut bench = Bench::start(4, setup(Part::Proposer));
+        bench.message(0, promise(None, 7));
+        bench.message(1, promise(None, 7));
+        let proposed = bench.node.clone();
+        assert_eq!(bench.message(2, promise(None, 7)), []);
+        assert_eq!(bench.node, proposed);
+    }
+
+    #[test]
+    fn a_proposer_does_not_lead_its_round_again_after_a_reset() {
+        let mut bench = Bench::start(4, setup(Part::Proposer));
+        assert_eq!(bench.reset(), []);
+        assert_eq!(bench.node.role, Role::Retired);
+        assert_eq!(bench.message(0, promise(None, 7)), []);
+    }
+
+    #[test]
+    fn an_acceptor_answers_its_proposer_and_keeps_its_vote() {
+        let mut bench = Bench::start(0, setup(Part::Acceptor));
+        let accept = Message::Accept {
+            index: INDEX,
+            round: round(1, 4),
+            value: 7,
+        };
+        let accepted = Message::Accepted {
+            index: INDEX,
+            round: round(1, 4),
+        };
+        let to = node(4);
+        let answer = Effect::Send {
+            to,
+            message: accepted,
+        };
+        assert_eq!(bench.message(4, accept), [answer]);
+        let before = bench.node.clone();
+        bench.reset();
+        assert_eq!(bench.node, before);
+    }
 }

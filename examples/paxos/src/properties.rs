@@ -2,12 +2,11 @@
 
 use scry::{Property, View};
 
-use crate::roles::Acceptor;
-use crate::service::{Paxos, Role};
+use crate::service::Paxos;
 
 /// Lists the properties.
 pub fn all() -> Vec<Property<Paxos>> {
-    vec![at_most_one_value_is_chosen(), no_vote_above_its_promise()]
+    vec![at_most_one_value_is_chosen()]
 }
 
 /// The safety property of Paxos: no two nodes take different values for chosen, index by index.
@@ -34,20 +33,19 @@ fn at_most_one_value_is_chosen() -> Property<Paxos> {
     })
 }
 
-/// What makes a promise a promise: an acceptor never accepts in a round above the one it has promised.
-fn no_vote_above_its_promise() -> Property<Paxos> {
-    Property::node("no vote is above its promise", |node| {
-        acceptors(node.state).all(|acceptor| {
-            let vote = acceptor.vote;
-            vote.accepted.map(|accepted| accepted.round) <= vote.promised
-        })
-    })
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-fn acceptors(paxos: &Paxos) -> impl Iterator<Item = &Acceptor> {
-    match &paxos.role {
-        Role::Acceptor(acceptor) => Some(acceptor),
-        Role::Proposer(_) | Role::Retired => None,
+    #[test]
+    fn the_file_names_the_same_properties() {
+        let file = include_str!("../properties.toml");
+        let names: Vec<&str> = file
+            .lines()
+            .filter_map(|line| line.strip_prefix("name")?.split('"').nth(1))
+            .collect();
+        let properties = all();
+        let expected: Vec<&str> = properties.iter().map(Property::name).collect();
+        assert_eq!(names, expected);
     }
-    .into_iter()
 }

@@ -160,6 +160,8 @@ mod tests {
             part: Part::Acceptor,
             acceptors: (0..3).map(node).collect(),
             value: 7,
+            rounds: 2,
+            indices: 1,
             bugs,
         }
     }

@@ -1,8 +1,10 @@
 //! Paxos as a [`Service`]: what nodes say to each other, what they keep, and who handles what.
 //!
 //! A node plays one [`Part`]. In the *plain* deployment ([`plain`](crate::plain)) proposers and acceptors are different
-//! nodes and agree on one value. Both are built from the same vote and the same round ([`roles`](crate::roles)), speak
-//! by datagrams, and keep what is chosen in the same place, so that one property speaks for both.
+//! nodes and agree on one value. In the *replicated* one ([`replica`](crate::replica)) every node has all roles and one
+//! value is agreed on for each index of a log. Both are built from the same vote and the same round
+//! ([`roles`](crate::roles)), speak by datagrams, and keep what is chosen in the same place, so that one property
+//! speaks for both.
 
 use std::collections::BTreeMap;
 
@@ -10,6 +12,7 @@ use scry::{Context, NodeId, Service};
 use serde::{Deserialize, Serialize};
 
 use crate::plain::{self, Proposer};
+use crate::replica::Replica;
 use crate::roles::{Acceptor, Round, Vote};
 
 /// Names an instance of the protocol: one value is chosen for each. The plain deployment knows only index 0.
@@ -36,6 +39,8 @@ pub enum Role {
     Retired,
     /// Votes.
     Acceptor(Acceptor),
+    /// Does everything.
+    Replica(Replica),
 }
 
 /// What nodes say to each other.
@@ -70,7 +75,16 @@ pub enum Message {
         /// What it proposes.
         value: Value,
     },
-    /// A plain acceptor tells its proposer that it has accepted.
+    /// An acceptor tells a learner that it has accepted.
+    Learn {
+        /// The instance.
+        index: Index,
+        /// The round.
+        round: Round,
+        /// What it has accepted.
+        value: Value,
+    },
+    /// A plain acceptor tells its proposer, who knows the value, that it has accepted.
     Accepted {
         /// The instance.
         index: Index,
@@ -79,16 +93,46 @@ pub enum Message {
     },
 }
 
+/// The timers of a replica.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
+pub enum Timer {
+    /// A round of this node should have come to an end by now.
+    Retry {
+        /// The instance.
+        index: Index,
+    },
+}
+
+/// What an application asks of a replica.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
+pub enum Call {
+    /// To get a value chosen.
+    Propose {
+        /// The instance.
+        index: Index,
+        /// What it would like. What is chosen may be another's.
+        value: Value,
+    },
+}
+
 /// Static settings of a node.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Setup {
     /// The part the node plays.
     pub part: Part,
-    /// Who votes.
+    /// Who votes: of replicas, all of them.
     pub acceptors: Vec<NodeId>,
-    /// What this node proposes of its own accord.
+    /// What this node proposes if nobody says otherwise.
     pub value: Value,
+    /// The highest round number a replica leads with: beyond it, it leaves an index to others.
+    #[serde(default = "unlimited")]
+    pub rounds: u32,
+    /// How many instances replicas have, from index 0 on.
+    #[serde(default = "unlimited")]
+    pub indices: u32,
     /// The known bugs that are on.
+    #[serde(default)]
     pub bugs: Bugs,
 }
 
@@ -99,10 +143,13 @@ pub enum Part {
     Proposer,
     /// Votes in the plain deployment.
     Acceptor,
+    /// Has all roles.
+    Replica,
 }
 
 /// The known bugs, all off by default.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Bugs {
     /// A leader proposes the value of the promise it got last, not that of the highest round (CrystalBall §5.4.2).
     pub last_promise: bool,
@@ -113,15 +160,42 @@ pub struct Bugs {
 /// What survives a reset.
 #[derive(Clone, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
 pub struct Disk {
-    /// What is known to be chosen: an application that has acted on it must not see it undone.
+    /// What is known to be chosen: the application has acted on it, and a `Learn` is sent only once.
     pub chosen: BTreeMap<Index, Value>,
     /// The votes, as far as they were written.
     pub votes: BTreeMap<Index, Vote>,
+    /// The numbers of the rounds a replica has led last.
+    pub led: BTreeMap<Index, u32>,
 }
 
-/// No timer and no call exists in the plain deployment.
-#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
-pub enum Never {}
+impl Message {
+    /// Returns the instance it is about.
+    pub fn index(&self) -> Index {
+        match *self {
+            Self::Prepare { index, .. }
+            | Self::Promise { index, .. }
+            | Self::Accept { index, .. }
+            | Self::Learn { index, .. }
+            | Self::Accepted { index, .. } => index,
+        }
+    }
+
+    /// Returns the round it belongs to.
+    pub fn round(&self) -> Round {
+        match *self {
+            Self::Prepare { round, .. }
+            | Self::Promise { round, .. }
+            | Self::Accept { round, .. }
+            | Self::Learn { round, .. }
+            | Self::Accepted { round, .. } => round,
+        }
+    }
+}
+
+/// A bound is for a search that shall come to an end; a live node has none but the size of its numbers.
+fn unlimited() -> u32 {
+    u32::MAX
+}
 
 impl Setup {
     /// Returns how many acceptors are a majority.
@@ -139,48 +213,69 @@ impl Setup {
 
 impl Service for Paxos {
     type Message = Message;
-    type Timer = Never;
-    type Call = Never;
+    type Timer = Timer;
+    type Call = Call;
     type Setup = Setup;
     type Disk = Disk;
 
     fn start(cx: &mut Context<'_, Self>, disk: Option<Disk>) -> Self {
         let again = disk.is_some();
-        let Disk { chosen, votes } = disk.unwrap_or_default();
+        let disk = disk.unwrap_or_default();
         let role = match cx.setup().part {
             Part::Proposer if again => Role::Retired,
             Part::Proposer => Role::Proposer(Proposer::start(cx)),
-            Part::Acceptor => Role::Acceptor(Acceptor::restored(
-                votes.get(&plain::INDEX).copied().unwrap_or_default(),
-            )),
+            Part::Acceptor => Role::Acceptor(plain::acceptor(&disk)),
+            Part::Replica => Role::Replica(Replica::start(&disk)),
         };
+        let chosen = disk.chosen;
         Self { chosen, role }
     }
 
     fn on_message(&mut self, cx: &mut Context<'_, Self>, from: NodeId, message: Message) {
+        let chosen = &mut self.chosen;
         match &mut self.role {
-            Role::Proposer(proposer) => proposer.on_message(cx, &mut self.chosen, from, message),
+            Role::Proposer(proposer) => proposer.on_message(cx, chosen, from, message),
             Role::Acceptor(acceptor) => plain::vote(acceptor, cx, from, message),
+            Role::Replica(replica) => replica.on_message(cx, chosen, from, message),
             Role::Retired => {}
         }
     }
 
-    fn on_timer(&mut self, _: &mut Context<'_, Self>, timer: Never) {
-        match timer {}
+    fn on_timer(&mut self, cx: &mut Context<'_, Self>, Timer::Retry { index }: Timer) {
+        if let Role::Replica(replica) = &mut self.role
+            && !self.chosen.contains_key(&index)
+        {
+            replica.retry(cx, index);
+        }
     }
 
-    fn on_call(&mut self, _: &mut Context<'_, Self>, call: Never) {
-        match call {}
+    fn on_call(&mut self, cx: &mut Context<'_, Self>, Call::Propose { index, value }: Call) {
+        if let Role::Replica(replica) = &mut self.role
+            && !self.chosen.contains_key(&index)
+        {
+            replica.propose(cx, index, value);
+        }
     }
 
     fn disk(&self) -> Disk {
-        let votes = match &self.role {
-            Role::Acceptor(acceptor) => BTreeMap::from([(plain::INDEX, acceptor.written)]),
-            Role::Proposer(_) | Role::Retired => BTreeMap::new(),
-        };
-        Disk {
+        let mut disk = Disk {
             chosen: self.chosen.clone(),
-            votes,
+            ..Disk::default()
+        };
+        match &self.role {
+            Role::Acceptor(acceptor) => {
+                disk.votes.insert(plain::INDEX, acceptor.written);
+            }
+            Role::Replica(replica) => replica.write(&mut disk),
+            Role::Proposer(_) | Role::Retired => {}
+        }
+        disk
+    }
+
+    fn calls(&self, _: NodeId, setup: &Setup) -> Vec<Call> {
+        match &self.role {
+            Role::Replica(replica) => replica.calls(setup, &self.chosen),
+            Role::Proposer(_) | Role::Acceptor(_) | Role::Retired => Vec::new(),
         }
     }
 }

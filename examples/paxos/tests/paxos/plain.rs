@@ -30,11 +30,6 @@ fn the_service_has_exactly_the_states_of_the_textbook_model() {
 }
 
 #[test]
-fn the_textbook_model_has_the_size_other_checkers_report() {
-    assert_eq!(packed::count(3, 3), (5_451_776, 22_908_645));
-}
-
-#[test]
 fn taking_the_last_promise_lets_two_values_be_chosen() {
     let bugs = Bugs {
         last_promise: true,
