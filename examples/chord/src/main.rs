@@ -1,11 +1,7 @@
 //! The command line of the Chord example.
 
-use chord::Chord;
-use scry::Program;
+use std::process::ExitCode;
 
-fn main() {
-    println!("{}", Chord::ABOUT);
-    for scenario in Chord::scenarios() {
-        println!("  {:<10}{}", scenario.name, scenario.about);
-    }
+fn main() -> ExitCode {
+    scry::main::<chord::Chord>()
 }

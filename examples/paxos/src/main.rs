@@ -1,0 +1,7 @@
+//! The command line of the Paxos example.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    scry::main::<paxos::Paxos>()
+}
