@@ -1,0 +1,2 @@
+//! Checks and runs RandTree from the command line.
+fn main() {}

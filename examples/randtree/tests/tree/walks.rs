@@ -1,0 +1,1 @@
+//! Long random walks.
