@@ -51,7 +51,6 @@ pub enum Message {
 
 /// The timers of a node.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
 pub enum Timer {
     /// Asks again for a place, or looks for nodes that are out of touch.
     Recovery,
@@ -59,7 +58,6 @@ pub enum Timer {
 
 /// What the application asks of a node.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
 pub enum Call {
     /// Become part of the tree.
     Join,

@@ -19,14 +19,10 @@ impl RandTree {
         }
     }
 
-    /// Asks for a place: one of the designated nodes, or the root if one is known.
+    /// Asks for a place: one of the designated nodes, or the root if one is known. A designated node may pick itself.
     pub(super) fn ask(&mut self, cx: &mut Context<'_>) {
         let me = cx.me();
         let mut targets = cx.setup().bootstrap.clone();
-        if self.root.is_some() {
-            // Who was in a tree wants to go back to it, not found another.
-            targets.retain(|&target| target != me);
-        }
         targets.extend(self.root);
         // What is below this node cannot take it in.
         targets.retain(|target| !self.children.contains(target));
@@ -43,6 +39,13 @@ impl RandTree {
             }
         } else {
             cx.send(target, request(me, 0));
+        }
+    }
+
+    /// Asks the root for a new place. Should it be gone as well, the timer will try the designated nodes too.
+    pub(super) fn return_to_root(&self, cx: &mut Context<'_>) {
+        if let Some(root) = self.root {
+            cx.send(root, request(cx.me(), 0));
         }
     }
 

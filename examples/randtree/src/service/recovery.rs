@@ -21,7 +21,7 @@ impl RandTree {
                 self.mode = Mode::Joining;
                 self.siblings.clear();
                 self.arm(cx);
-                self.ask(cx);
+                self.return_to_root(cx);
             }
         }
     }

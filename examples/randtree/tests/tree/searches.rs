@@ -117,7 +117,7 @@ fn explore() {
     for one in spec.split(',') {
         let parts: Vec<&str> = one.split(':').collect();
         let n = |i: usize| parts[i].parse::<u8>().unwrap();
-        let nodes = (parts[0] == "fresh").then_some(u32::from(n(5)));
+        let nodes = (parts[0] == "fresh").then(|| u32::from(n(5)));
         let options = Options {
             keepalive: parts.len() > 6,
             ..Options::default()
