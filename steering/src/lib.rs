@@ -5,8 +5,12 @@
 //! | [`service`], [`context`] | what the author of a service writes, and what its handlers see |
 //! | [`property`] | what must hold in every state |
 //! | [`model`] | what can happen at a node and what then becomes of it, in plain values |
+//! | [`engine`] | the same as integers, every handler run once |
+//! | [`explore`] | strategies that search those integers |
 
 pub mod context;
+pub mod engine;
+pub mod explore;
 pub mod model;
 #[cfg(feature = "cli")]
 pub mod program;
@@ -14,6 +18,7 @@ pub mod property;
 pub mod service;
 
 pub use context::{Chance, Context, Effect, Stamp};
+pub use explore::{Limits, Options, Report, Search, Strategy, Violation};
 pub use model::{Act, Event, Fault, Faults, Simulation, Step, System};
 #[cfg(feature = "cli")]
 pub use program::{Bug, Program, Request, Scenario};

@@ -162,6 +162,38 @@ impl<M: Clone + Ord> Inbox<M> {
         })
     }
 
+    /// Translates the messages, from ids to values or back.
+    pub fn map<N: Clone + Ord>(self, mut message: impl FnMut(M) -> N) -> Inbox<N> {
+        let datagrams = self
+            .datagrams
+            .into_iter()
+            .map(|(from, body, count)| (from, message(body), count));
+        let mut datagrams: Vec<_> = datagrams.collect();
+        // Ids are ordered by first sight, values by themselves.
+        datagrams.sort();
+        let channels = self
+            .channels
+            .into_iter()
+            .map(|(from, connection, segments)| {
+                let segments = segments.into_iter().map(|segment| match segment {
+                    Segment::Message {
+                        first,
+                        message: body,
+                    } => Segment::Message {
+                        first,
+                        message: message(body),
+                    },
+                    Segment::Close => Segment::Close,
+                });
+                (from, connection, segments.collect())
+            });
+        Inbox {
+            datagrams,
+            channels: channels.collect(),
+            notices: self.notices,
+        }
+    }
+
     /// Tells whether nothing is on its way.
     pub fn is_empty(&self) -> bool {
         self.datagrams.is_empty() && self.channels.is_empty() && self.notices.is_empty()

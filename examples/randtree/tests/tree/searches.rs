@@ -118,14 +118,26 @@ fn explore() {
         let parts: Vec<&str> = one.split(':').collect();
         let n = |i: usize| parts[i].parse::<u8>().unwrap();
         let nodes = (parts[0] == "fresh").then(|| u32::from(n(5)));
+        let flag = |name: &str| parts.contains(&name);
         let options = Options {
-            keepalive: parts.len() > 6,
-            ..Options::default()
+            keepalive: flag("k"),
+            announce: flag("early").then_some(randtree::Announce::AtOnce),
+            degree: flag("d1").then_some(1),
         };
         let system = crate::support::system(parts[0], &[], nodes, &options)
             .faults(crate::support::faults(n(2), n(3), n(4)));
         let clock = std::time::Instant::now();
-        let states = holds(one, system.start().unwrap().0, n(1) as usize);
-        eprintln!("{one}: {states} states {:?}", clock.elapsed());
+        let mut all = properties::all();
+        all.push(properties::timer_always_runs());
+        let search = scry::Search::new(&system.start().unwrap().0, all, scry::Options {
+            limits: scry::Limits { depth: Some(u32::from(n(1))), bytes: Some(5 << 30), first_violation: true, ..Default::default() },
+            ..Default::default()
+        }).unwrap();
+        let report = search.run();
+        eprintln!("{one}: {} states depth {} {} handlers {} {:?}", report.states, report.depth, report.stop, report.handler_runs, clock.elapsed());
+        for violation in &report.violations {
+            eprintln!("  {} {:?}", violation.property, violation.explanation);
+            for step in &violation.path { eprintln!("    {} {}", step.node, step.event); }
+        }
     }
 }

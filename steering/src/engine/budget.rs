@@ -1,0 +1,125 @@
+//! What is left of the fault budget, as one word of the global state.
+
+use crate::model::fault::{Fault, Faults};
+use crate::model::handler::mix;
+
+/// How many different remainders a budget may have.
+pub const BUDGETS_MAX: usize = 1 << 16;
+
+/// All remainders of one budget, numbered; the full budget is number 0.
+#[derive(Clone, Debug)]
+pub struct Budgets {
+    all: Vec<Faults>,
+    next: Vec<[u32; Fault::ALL.len()]>,
+}
+
+/// Why a budget cannot be explored.
+#[derive(Debug, Eq, PartialEq, thiserror::Error)]
+#[error(
+    "the fault budget has {0} different remainders, more than {BUDGETS_MAX}: allow fewer faults"
+)]
+pub struct BudgetTooLarge(usize);
+
+const SPENT: u32 = u32::MAX;
+
+impl Budgets {
+    /// Numbers the remainders.
+    ///
+    /// # Errors
+    ///
+    /// When there are too many.
+    pub fn new(full: Faults) -> Result<Self, BudgetTooLarge> {
+        let count = Fault::ALL
+            .iter()
+            .map(|&fault| usize::from(full.left(fault)) + 1)
+            .product();
+        if count > BUDGETS_MAX {
+            return Err(BudgetTooLarge(count));
+        }
+        let mut all = vec![full];
+        let mut at = 0;
+        while at < all.len() {
+            for fault in Fault::ALL {
+                if let Some(after) = all[at].after(fault)
+                    && !all.contains(&after)
+                {
+                    all.push(after);
+                }
+            }
+            at += 1;
+        }
+        let number = |faults: Option<Faults>| {
+            faults
+                .and_then(|faults| all.iter().position(|other| *other == faults))
+                .map_or(SPENT, |at| at as u32)
+        };
+        let next = all
+            .iter()
+            .map(|faults| Fault::ALL.map(|fault| number(faults.after(fault))))
+            .collect();
+        Ok(Self { all, next })
+    }
+
+    /// Returns the remainder of a number.
+    pub fn value(&self, word: u32) -> Faults {
+        self.all[word as usize]
+    }
+
+    /// Returns what is left after a fault, or `None` if it is spent.
+    #[inline]
+    pub(crate) fn after(&self, word: u32, fault: Fault) -> Option<u32> {
+        let next = self.next[word as usize][fault as usize];
+        (next != SPENT).then_some(next)
+    }
+
+    /// Tells whether a fault is possible at all.
+    pub(crate) fn allows(&self, fault: Fault) -> bool {
+        self.all[0].left(fault) > 0
+    }
+}
+
+/// Spreads a budget's number, apart from those of node states.
+#[inline]
+pub(crate) fn budget_mix(word: u32) -> u64 {
+    mix(u64::from(word) | 1 << 40)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_remainder_has_a_number_and_spending_is_counting_down() {
+        let full = Faults {
+            resets: 2,
+            breaks: 1,
+            ..Faults::NONE
+        };
+        let budgets = Budgets::new(full).expect("six remainders");
+        assert_eq!(budgets.all.len(), 6);
+        let once = budgets.after(0, Fault::Reset).expect("two resets");
+        assert_eq!(
+            budgets.value(once),
+            Faults {
+                resets: 1,
+                breaks: 1,
+                ..Faults::NONE
+            }
+        );
+        let twice = budgets.after(once, Fault::Reset).expect("one reset");
+        assert_eq!(budgets.after(twice, Fault::Reset), None);
+        assert_eq!(budgets.after(0, Fault::Loss), None);
+    }
+
+    #[test]
+    fn a_budget_with_too_many_remainders_is_refused() {
+        let full = Faults {
+            resets: 255,
+            silent_resets: 255,
+            breaks: 255,
+            losses: 255,
+            duplicates: 255,
+        };
+        assert!(Budgets::new(full).is_err());
+    }
+}

@@ -1,0 +1,58 @@
+//! One integer type per kind of interned value, so that none is taken for another.
+
+/// An integer that stands for an interned value.
+pub trait Id: Copy + Eq + std::fmt::Debug {
+    /// Wraps a position.
+    ///
+    /// # Panics
+    ///
+    /// When there are more values than the id can number.
+    fn from_index(index: usize) -> Self;
+    /// Returns the position.
+    fn index(self) -> usize;
+}
+
+macro_rules! ids {
+    ($($(#[$doc:meta])* $name:ident),* $(,)?) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+        pub struct $name(u32);
+
+        impl Id for $name {
+            fn from_index(index: usize) -> Self {
+                Self(u32::try_from(index).expect("fewer than four billion interned values"))
+            }
+
+            fn index(self) -> usize {
+                self.0 as usize
+            }
+        }
+    )*};
+}
+
+ids! {
+    /// What the handlers of one node see: service state, timers, ticks.
+    LocalId,
+    /// A message.
+    MessageId,
+    /// A timer.
+    TimerId,
+    /// A call of the application.
+    CallId,
+    /// One way the dice fell.
+    TossesId,
+    /// A node's view of its connections.
+    LinksId,
+    /// What is on its way to a node.
+    InboxId,
+    /// What one step leaves for one node.
+    BundleId,
+    /// A node with its connections and inbox: one word of a global state.
+    NodeStateId,
+    /// A node with its connections, without its inbox: what internal actions depend on.
+    AgentId,
+    /// An event at a node.
+    EventId,
+    /// A projected value of a property.
+    ProjectionId,
+}

@@ -1,0 +1,237 @@
+//! Properties, judged once per what they depend on: a local state, a pair of projections, a tuple of projections.
+
+use hashbrown::HashMap;
+use rustc_hash::FxBuildHasher;
+use scry_protocol::NodeId;
+
+use crate::engine::id::{Id, LocalId, ProjectionId};
+use crate::engine::intern::Interner;
+use crate::property::{Judgement, Projection, Property, Shape, View};
+use crate::service::Service;
+
+/// The property every service has: its handlers do not panic.
+pub const PANIC_PROPERTY: &str = "no handler panics";
+
+/// Something wrong in a state.
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct Finding {
+    /// Which property, by position; one past the last is [`PANIC_PROPERTY`].
+    pub property: usize,
+    /// The positions of the nodes it is about; empty if it is about all.
+    pub nodes: Vec<usize>,
+}
+
+/// The properties of a search with what was judged so far.
+#[derive(Debug)]
+pub(crate) struct Judges<S: Service> {
+    members: Vec<NodeId>,
+    properties: Vec<Property<S>>,
+    memories: Vec<Memory>,
+}
+
+#[derive(Debug)]
+enum Memory {
+    Node(Vec<Option<Judgement>>),
+    Pair(Projections, HashMap<[u32; 4], Judgement, FxBuildHasher>),
+    Global(Projections, HashMap<Box<[u32]>, Judgement, FxBuildHasher>),
+}
+
+#[derive(Debug, Default)]
+struct Projections {
+    values: Interner<ProjectionId, Projection>,
+    /// By local state: not yet asked, no part in the property, or a projection.
+    of_local: Vec<Option<Option<ProjectionId>>>,
+}
+
+/// Stands for a node without a projection in a remembered tuple.
+const ABSENT: u32 = u32::MAX;
+
+impl<S: Service> Judges<S> {
+    pub(crate) fn new(members: Vec<NodeId>, properties: Vec<Property<S>>) -> Self {
+        let memories = properties.iter().map(|property| match property.shape() {
+            Shape::Node(_) => Memory::Node(Vec::new()),
+            Shape::Pair(..) => Memory::Pair(Projections::default(), HashMap::default()),
+            Shape::Global(..) => Memory::Global(Projections::default(), HashMap::default()),
+        });
+        let memories = memories.collect();
+        Self {
+            members,
+            properties,
+            memories,
+        }
+    }
+
+    pub(crate) fn properties(&self) -> &[Property<S>] {
+        &self.properties
+    }
+
+    /// Tells whether a step between two local states of a node could break something that held before.
+    pub(crate) fn is_noteworthy<'a>(
+        &mut self,
+        before: LocalId,
+        after: LocalId,
+        view: impl Fn(LocalId) -> (View<'a, S>, bool),
+    ) -> bool {
+        if before == after {
+            return false;
+        }
+        if view(after).1 {
+            return true;
+        }
+        let mut noteworthy = false;
+        for (property, memory) in self.properties.iter().zip(&mut self.memories) {
+            noteworthy |= match (property.shape(), memory) {
+                (Shape::Node(judge), Memory::Node(seen)) => {
+                    judge_node(seen, after, || judge(&view(after).0)) == Judgement::Violated
+                }
+                (Shape::Pair(project, _), Memory::Pair(projections, _)) => {
+                    let now = projections.of(after, || project(&view(after).0));
+                    now.is_some() && now != projections.of(before, || project(&view(before).0))
+                }
+                (Shape::Global(project, _), Memory::Global(projections, _)) => {
+                    let now = projections.of(after, || project(&view(after).0));
+                    now != projections.of(before, || project(&view(before).0))
+                }
+                _ => unreachable!("a memory has the shape of its property"),
+            };
+        }
+        noteworthy
+    }
+
+    /// Lists what is wrong in a state: everything, or what involves the node at position `changed`.
+    pub(crate) fn findings<'a>(
+        &mut self,
+        locals: &[LocalId],
+        changed: Option<usize>,
+        view: impl Fn(LocalId) -> (View<'a, S>, bool),
+    ) -> Vec<Finding> {
+        let positions: Vec<usize> =
+            changed.map_or_else(|| (0..locals.len()).collect(), |position| vec![position]);
+        let mut found = Vec::new();
+        for (index, (property, memory)) in
+            self.properties.iter().zip(&mut self.memories).enumerate()
+        {
+            let mut find = |nodes: Vec<usize>| {
+                found.push(Finding {
+                    property: index,
+                    nodes,
+                })
+            };
+            match (property.shape(), memory) {
+                (Shape::Node(judge), Memory::Node(seen)) => {
+                    for &position in &positions {
+                        let local = locals[position];
+                        if judge_node(seen, local, || judge(&view(local).0)) == Judgement::Violated
+                        {
+                            find(vec![position]);
+                        }
+                    }
+                }
+                (Shape::Pair(project, judge), Memory::Pair(projections, seen)) => {
+                    let of: Vec<_> = locals
+                        .iter()
+                        .map(|&l| projections.of(l, || project(&view(l).0)))
+                        .collect();
+                    for (a, b) in pairs(locals.len(), changed) {
+                        let (Some(left), Some(right)) = (of[a], of[b]) else {
+                            continue;
+                        };
+                        let key = [
+                            a as u32,
+                            left.index() as u32,
+                            b as u32,
+                            right.index() as u32,
+                        ];
+                        let judgement = *seen.entry(key).or_insert_with(|| {
+                            let side =
+                                |at: usize, id| (self.members[at], projections.values.value(id));
+                            worse(
+                                judge(side(a, left), side(b, right)),
+                                judge(side(b, right), side(a, left)),
+                            )
+                        });
+                        if judgement == Judgement::Violated {
+                            find(vec![a, b]);
+                        }
+                    }
+                }
+                (Shape::Global(project, judge), Memory::Global(projections, seen)) => {
+                    let of: Vec<_> = locals
+                        .iter()
+                        .map(|&l| projections.of(l, || project(&view(l).0)))
+                        .collect();
+                    let key = of
+                        .iter()
+                        .map(|id| id.map_or(ABSENT, |id| id.index() as u32))
+                        .collect();
+                    let judgement = *seen.entry(key).or_insert_with(|| {
+                        let shown = of.iter().zip(&self.members);
+                        let shown = shown.filter_map(|(id, node)| {
+                            Some((*node, projections.values.value((*id)?)))
+                        });
+                        judge(&shown.collect::<Vec<_>>())
+                    });
+                    if judgement == Judgement::Violated {
+                        find(Vec::new());
+                    }
+                }
+                _ => unreachable!("a memory has the shape of its property"),
+            }
+        }
+        let panicked = positions
+            .iter()
+            .filter(|&&position| view(locals[position]).1);
+        found.extend(panicked.map(|&position| Finding {
+            property: self.properties.len(),
+            nodes: vec![position],
+        }));
+        found
+    }
+}
+
+/// Lists the pairs of positions, lower first: all, or those with one position.
+fn pairs(count: usize, changed: Option<usize>) -> Vec<(usize, usize)> {
+    match changed {
+        Some(at) => (0..count)
+            .filter(|&other| other != at)
+            .map(|other| (at.min(other), at.max(other)))
+            .collect(),
+        None => (0..count)
+            .flat_map(|a| (a + 1..count).map(move |b| (a, b)))
+            .collect(),
+    }
+}
+
+fn worse(a: Judgement, b: Judgement) -> Judgement {
+    match (a, b) {
+        (Judgement::Violated, _) | (_, Judgement::Violated) => Judgement::Violated,
+        (Judgement::Unknown, _) | (_, Judgement::Unknown) => Judgement::Unknown,
+        _ => Judgement::Holds,
+    }
+}
+
+fn judge_node(
+    seen: &mut Vec<Option<Judgement>>,
+    local: LocalId,
+    judge: impl FnOnce() -> Judgement,
+) -> Judgement {
+    if seen.len() <= local.index() {
+        seen.resize(local.index() + 1, None);
+    }
+    *seen[local.index()].get_or_insert_with(judge)
+}
+
+impl Projections {
+    fn of(
+        &mut self,
+        local: LocalId,
+        project: impl FnOnce() -> Option<Projection>,
+    ) -> Option<ProjectionId> {
+        if self.of_local.len() <= local.index() {
+            self.of_local.resize(local.index() + 1, None);
+        }
+        let values = &mut self.values;
+        *self.of_local[local.index()]
+            .get_or_insert_with(|| project().map(|value| values.intern(value)))
+    }
+}

@@ -1,0 +1,273 @@
+//! Where a node's next states come from.
+//!
+//! The engine knows ids only. Behind [`Transitions`] stands a typed Rust service ([`Typed`]) or anything else that can
+//! run a handler, such as an executor in another language: since each (local state, input) is asked for once, it may
+//! be slow.
+
+use hashbrown::HashMap;
+use rustc_hash::FxBuildHasher;
+use scry_protocol::NodeId;
+
+use crate::context::Effect;
+use crate::engine::id::{CallId, LocalId, MessageId, TimerId, TossesId};
+use crate::engine::intern::Interner;
+use crate::engine::judge::{Finding, Judges};
+use crate::model::event::{Event, EventOf, Input};
+use crate::model::handler::{self, Local, Tosses};
+use crate::model::simulation::Simulation;
+use crate::property::{Property, View};
+use crate::service::{Service, Transport};
+
+/// An input in ids.
+pub type InputIds = Input<MessageId, TimerId, CallId>;
+/// An event in ids.
+pub type EventIds = Event<MessageId, TimerId, CallId>;
+
+/// One way a handler can end, in ids.
+#[derive(Clone, Debug)]
+pub struct Ended {
+    /// The node's local state afterwards.
+    pub local: LocalId,
+    /// What it asked of the network.
+    pub effects: Vec<Effect<MessageId, TimerId>>,
+    /// The choices that led here.
+    pub tosses: TossesId,
+}
+
+/// Runs handlers and judges states, in ids.
+pub trait Transitions {
+    /// Returns every way the handler for an input can end. Asked for once per (local state, input).
+    fn outcomes(&mut self, local: LocalId, input: &InputIds) -> Vec<Ended>;
+    /// Returns the timers armed in a local state.
+    fn timers(&mut self, local: LocalId) -> Vec<TimerId>;
+    /// Returns the calls an application might make in a local state.
+    fn calls(&mut self, local: LocalId) -> Vec<CallId>;
+    /// Tells whether nothing happens any more in a local state.
+    fn is_over(&self, local: LocalId) -> bool;
+    /// Returns how a message travels.
+    fn transport(&self, message: MessageId) -> Transport;
+    /// Tells whether a step from one local state to another could make a state violate a property.
+    fn is_noteworthy(&mut self, before: LocalId, after: LocalId) -> bool;
+    /// Lists what is wrong in a state: everything, or only what involves the node at one position.
+    fn findings(&mut self, locals: &[LocalId], changed: Option<usize>) -> Vec<Finding>;
+    /// Returns how many times a handler ran.
+    fn handler_runs(&self) -> u64;
+    /// Returns how many different local states there are.
+    fn local_states(&self) -> u64;
+    /// Tells whether some handler had more outcomes than are explored.
+    fn is_truncated(&self) -> bool;
+    /// Returns about how many bytes the tables take.
+    fn bytes(&self) -> usize;
+}
+
+/// A Rust service as a source of transitions.
+#[derive(Debug)]
+pub struct Typed<S: Service> {
+    setups: Vec<(NodeId, S::Setup)>,
+    locals: Interner<LocalId, (usize, Local<S>)>,
+    messages: Interner<MessageId, S::Message>,
+    timers: Interner<TimerId, S::Timer>,
+    calls: Interner<CallId, S::Call>,
+    tosses: Interner<TossesId, Tosses>,
+    memo: HashMap<(LocalId, InputIds), Vec<Ended>, FxBuildHasher>,
+    judges: Judges<S>,
+    handler_runs: u64,
+    truncated: bool,
+}
+
+impl<S: Service> Typed<S> {
+    /// Prepares to explore what can become of a system.
+    pub fn new(start: &Simulation<S>, properties: Vec<Property<S>>) -> Self {
+        let setups: Vec<(NodeId, S::Setup)> = start
+            .nodes()
+            .keys()
+            .map(|id| (*id, start.setups()[id].clone()))
+            .collect();
+        let judges = Judges::new(setups.iter().map(|(id, _)| *id).collect(), properties);
+        Self {
+            setups,
+            locals: Interner::default(),
+            messages: Interner::default(),
+            timers: Interner::default(),
+            calls: Interner::default(),
+            tosses: Interner::default(),
+            memo: HashMap::default(),
+            judges,
+            handler_runs: 0,
+            truncated: false,
+        }
+    }
+
+    /// Returns the properties that are judged.
+    pub fn properties(&self) -> &[Property<S>] {
+        self.judges.properties()
+    }
+
+    /// Returns the static settings of the nodes, by position.
+    pub fn setups(&self) -> &[(NodeId, S::Setup)] {
+        &self.setups
+    }
+
+    /// Gives a local state of the node at a position its id.
+    pub fn intern_local(&mut self, position: usize, local: Local<S>) -> LocalId {
+        self.locals.intern((position, local))
+    }
+
+    /// Gives a message its id.
+    pub fn intern_message(&mut self, message: S::Message) -> MessageId {
+        self.messages.intern(message)
+    }
+
+    /// Returns the local state of an id.
+    pub fn local(&self, id: LocalId) -> &Local<S> {
+        &self.locals.value(id).1
+    }
+
+    /// Returns the message of an id.
+    pub fn message(&self, id: MessageId) -> &S::Message {
+        self.messages.value(id)
+    }
+
+    /// Returns how the dice fell.
+    pub fn tosses(&self, id: TossesId) -> &Tosses {
+        self.tosses.value(id)
+    }
+
+    /// Translates an event to plain values.
+    pub fn event(&self, event: &EventIds) -> EventOf<S> {
+        event.clone().map(
+            |message| self.messages.value(message).clone(),
+            |timer| self.timers.value(timer).clone(),
+            |call| self.calls.value(call).clone(),
+        )
+    }
+
+    fn run(&mut self, local: LocalId, input: &InputIds) -> Vec<Ended> {
+        let plain = match input {
+            Input::Message { from, message } => Input::Message {
+                from: *from,
+                message: self.messages.value(*message).clone(),
+            },
+            Input::Timer(timer) => Input::Timer(self.timers.value(*timer).clone()),
+            Input::Call(call) => Input::Call(self.calls.value(*call).clone()),
+            Input::Disconnect(peer) => Input::Disconnect(*peer),
+            Input::Restart => Input::Restart,
+        };
+        let (position, state) = self.locals.value(local);
+        let position = *position;
+        let (node, setup) = &self.setups[position];
+        let outcomes = handler::run_all::<S>(*node, setup, state, &plain);
+        self.handler_runs += outcomes.all.len() as u64;
+        self.truncated |= outcomes.truncated;
+        outcomes
+            .all
+            .into_iter()
+            .map(|outcome| self.intern_outcome(position, outcome))
+            .collect()
+    }
+
+    fn intern_outcome(&mut self, position: usize, outcome: handler::Outcome<S>) -> Ended {
+        let effects = outcome
+            .effects
+            .into_iter()
+            .filter_map(|effect| match effect {
+                Effect::Send { to, message } => Some(Effect::Send {
+                    to,
+                    message: self.messages.intern(message),
+                }),
+                Effect::Disconnect { peer } => Some(Effect::Disconnect { peer }),
+                // Timers are in the local state already.
+                Effect::Arm { .. } | Effect::Cancel { .. } => None,
+            });
+        let effects = effects.collect();
+        Ended {
+            local: self.intern_local(position, outcome.local),
+            effects,
+            tosses: self.tosses.intern(outcome.tosses),
+        }
+    }
+}
+
+impl<S: Service> Transitions for Typed<S> {
+    fn outcomes(&mut self, local: LocalId, input: &InputIds) -> Vec<Ended> {
+        if let Some(known) = self.memo.get(&(local, input.clone())) {
+            return known.clone();
+        }
+        let ended = self.run(local, input);
+        self.memo.insert((local, input.clone()), ended.clone());
+        ended
+    }
+
+    fn timers(&mut self, local: LocalId) -> Vec<TimerId> {
+        let armed = self.locals.value(local).1.timers.clone();
+        armed
+            .into_iter()
+            .map(|timer| self.timers.intern(timer))
+            .collect()
+    }
+
+    fn calls(&mut self, local: LocalId) -> Vec<CallId> {
+        let (position, state) = self.locals.value(local);
+        let (node, setup) = &self.setups[*position];
+        let calls = state.service.calls(*node, setup);
+        calls
+            .into_iter()
+            .map(|call| self.calls.intern(call))
+            .collect()
+    }
+
+    fn is_over(&self, local: LocalId) -> bool {
+        self.locals.value(local).1.panic.is_some()
+    }
+
+    fn transport(&self, message: MessageId) -> Transport {
+        S::transport(self.messages.value(message))
+    }
+
+    fn is_noteworthy(&mut self, before: LocalId, after: LocalId) -> bool {
+        let locals = &self.locals;
+        self.judges
+            .is_noteworthy(before, after, |id| view(locals, &self.setups, id))
+    }
+
+    fn findings(&mut self, ids: &[LocalId], changed: Option<usize>) -> Vec<Finding> {
+        let locals = &self.locals;
+        self.judges
+            .findings(ids, changed, |id| view(locals, &self.setups, id))
+    }
+
+    fn handler_runs(&self) -> u64 {
+        self.handler_runs
+    }
+
+    fn local_states(&self) -> u64 {
+        self.locals.len() as u64
+    }
+
+    fn is_truncated(&self) -> bool {
+        self.truncated
+    }
+
+    fn bytes(&self) -> usize {
+        let memo = self.memo.capacity() * size_of::<((LocalId, InputIds), Vec<Ended>)>();
+        self.locals.bytes()
+            + self.messages.bytes()
+            + self.timers.bytes()
+            + self.calls.bytes()
+            + memo
+    }
+}
+
+fn view<'a, S: Service>(
+    locals: &'a Interner<LocalId, (usize, Local<S>)>,
+    setups: &[(NodeId, S::Setup)],
+    id: LocalId,
+) -> (View<'a, S>, bool) {
+    let (position, local) = locals.value(id);
+    let view = View {
+        id: setups[*position].0,
+        state: &local.service,
+        timers: &local.timers,
+    };
+    (view, local.panic.is_some())
+}

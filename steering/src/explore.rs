@@ -1,0 +1,286 @@
+//! Strategies over one [`World`]: what to look at, in which order, and when to stop.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`strategy`], [`limits`], [`report`] | what is asked of a search and what it answers |
+//! | `breadth` | breadth-first search, the engine's inner loop |
+//! | `prune` | what makes it consequence prediction |
+//! | `depth` | bounded depth-first search |
+//! | `visited`, `lineage`, `frontier` | what is kept of a state: its fingerprint, its origin, and until it is expanded its words |
+
+mod breadth;
+mod depth;
+mod frontier;
+pub mod limits;
+mod lineage;
+mod prune;
+pub mod report;
+pub mod strategy;
+mod visited;
+
+pub use limits::{Limits, Stop};
+pub use report::{Report, Violation};
+pub use strategy::Strategy;
+
+use crate::engine::budget::BudgetTooLarge;
+use crate::engine::judge::{Finding, PANIC_PROPERTY};
+use crate::engine::transitions::{Transitions, Typed};
+use crate::engine::world::World;
+use crate::explore::breadth::Breadth;
+use crate::explore::depth::Depth;
+use crate::explore::prune::Pruning;
+use crate::model::simulation::{Effectiveness, Simulation};
+use crate::property::{Judgement, Property, View};
+use crate::service::Service;
+
+/// What is asked of a search.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// How to search.
+    pub strategy: Strategy,
+    /// When to stop.
+    pub limits: Limits,
+    /// On how many threads. The report does not depend on it.
+    pub threads: usize,
+    /// Whether [`Strategy::Consequence`] prunes. Without, it is exactly [`Strategy::Exhaustive`].
+    pub pruning: bool,
+}
+
+/// Why a search cannot start.
+#[derive(Debug, Eq, PartialEq, thiserror::Error)]
+pub enum SearchError {
+    /// The fault budget is too large.
+    #[error(transparent)]
+    Budget(#[from] BudgetTooLarge),
+    /// The strategy cannot honour an option.
+    #[error("{strategy} runs on one thread, not on {threads}")]
+    Threads {
+        /// The strategy.
+        strategy: Strategy,
+        /// The threads that were asked for.
+        threads: usize,
+    },
+    /// Only one strategy prunes.
+    #[error("{0} does not prune, so its pruning cannot be switched off")]
+    Pruning(Strategy),
+}
+
+/// How far a search is.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Counts {
+    /// States found.
+    pub states: u64,
+    /// Steps looked up.
+    pub transitions: u64,
+    /// Steps to the farthest state.
+    pub depth: u32,
+    /// States that wait to be expanded.
+    pub frontier: u64,
+}
+
+/// A search that can be continued bit by bit, so that the caller can watch the clock.
+#[derive(Debug)]
+pub struct Search<S: Service> {
+    world: World<Typed<S>>,
+    start: Simulation<S>,
+    words: Vec<u32>,
+    options: Options,
+    walk: Walk,
+}
+
+#[derive(Debug)]
+enum Walk {
+    Breadth(Box<Breadth>),
+    Depth(Depth),
+}
+
+/// A path in the world's own terms: the successors taken, and the state they lead to.
+#[derive(Debug)]
+pub(crate) struct Trail {
+    successors: Vec<u32>,
+    words: Vec<u32>,
+}
+
+/// A finding with its path.
+#[derive(Debug)]
+pub(crate) struct Found {
+    finding: Finding,
+    trail: Trail,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            strategy: Strategy::Exhaustive,
+            limits: Limits::default(),
+            threads: 1,
+            pruning: true,
+        }
+    }
+}
+
+impl Trail {
+    fn into_found(self, finding: Finding) -> Found {
+        Found {
+            finding,
+            trail: self,
+        }
+    }
+}
+
+impl<S: Service> Search<S> {
+    /// Prepares a search from a state.
+    ///
+    /// # Errors
+    ///
+    /// When the options do not go together.
+    pub fn new(
+        start: &Simulation<S>,
+        properties: Vec<Property<S>>,
+        options: Options,
+    ) -> Result<Self, SearchError> {
+        let Options {
+            strategy,
+            limits,
+            threads,
+            pruning,
+        } = options;
+        if !pruning && strategy != Strategy::Consequence {
+            return Err(SearchError::Pruning(strategy));
+        }
+        let (mut world, words) = World::of(start, properties)?;
+        let walk = match strategy {
+            Strategy::DepthFirst if threads > 1 => {
+                return Err(SearchError::Threads { strategy, threads });
+            }
+            Strategy::DepthFirst => Walk::Depth(Depth::new(&mut world, &words, limits)),
+            Strategy::Exhaustive | Strategy::Consequence => {
+                let prune = strategy == Strategy::Consequence && pruning;
+                let pruning = if prune {
+                    Pruning::local_once()
+                } else {
+                    Pruning::Off
+                };
+                Walk::Breadth(Box::new(Breadth::new(
+                    &mut world, &words, pruning, threads, limits,
+                )))
+            }
+        };
+        Ok(Self {
+            world,
+            start: start.clone(),
+            words,
+            options,
+            walk,
+        })
+    }
+
+    /// Goes on for about this many steps, and tells why the search ended if it did.
+    pub fn advance(&mut self, steps: u64) -> Option<Stop> {
+        match &mut self.walk {
+            Walk::Breadth(breadth) => breadth.advance(&mut self.world, steps),
+            Walk::Depth(depth) => depth.advance(&mut self.world, steps),
+        }
+    }
+
+    /// Goes on to the end and reports.
+    pub fn run(mut self) -> Report<S> {
+        while self.advance(u64::MAX).is_none() {}
+        self.finish()
+    }
+
+    /// Returns how far the search is.
+    pub fn counts(&self) -> Counts {
+        match &self.walk {
+            Walk::Breadth(breadth) => breadth.counts(),
+            Walk::Depth(depth) => depth.counts(),
+        }
+    }
+
+    /// Reports what was found so far. Every path is replayed on plain values first.
+    pub fn finish(mut self) -> Report<S> {
+        let stop = self.advance(0).unwrap_or(Stop::Caller);
+        let counts = self.counts();
+        let found = match &self.walk {
+            Walk::Breadth(breadth) => breadth.found(self.world.tables(), &self.words),
+            Walk::Depth(depth) => depth.found(&self.world, &self.words),
+        };
+        let confirmed: Vec<Option<Violation<S>>> =
+            found.iter().map(|found| self.confirm(found)).collect();
+        let unconfirmed = confirmed
+            .iter()
+            .filter(|violation| violation.is_none())
+            .count() as u64;
+        let prunes = self.options.strategy == Strategy::Consequence && self.options.pruning;
+        let transitions = self.world.transitions();
+        Report {
+            strategy: self.options.strategy,
+            states: counts.states,
+            transitions: counts.transitions,
+            depth: counts.depth,
+            stop,
+            complete: stop == Stop::Exhausted && !prunes && !transitions.is_truncated(),
+            handler_runs: transitions.handler_runs(),
+            local_states: transitions.local_states(),
+            node_states: self.world.node_states(),
+            violations: confirmed.into_iter().flatten().collect(),
+            unconfirmed,
+        }
+    }
+
+    /// Replays a finding on plain values, with the handlers run anew, and judges where it ends.
+    fn confirm(&self, found: &Found) -> Option<Violation<S>> {
+        let path: Vec<_> = found
+            .trail
+            .successors
+            .iter()
+            .map(|&at| self.world.step_of(at))
+            .collect();
+        let mut state = self.start.clone();
+        for step in &path {
+            if state.step(step) != Ok(Effectiveness::Changed) {
+                return None;
+            }
+        }
+        if state != self.world.decode(&found.trail.words) {
+            return None;
+        }
+        let nodes = found
+            .finding
+            .nodes
+            .iter()
+            .map(|&position| self.world.members()[position])
+            .collect();
+        let views: Vec<View<'_, S>> = state
+            .nodes()
+            .iter()
+            .map(|(&id, node)| View {
+                id,
+                state: &node.local.service,
+                timers: &node.local.timers,
+            })
+            .collect();
+        let (property, explanation) = match self.world.properties().get(found.finding.property) {
+            Some(property) if property.judge(&views) == Judgement::Violated => {
+                (property.name().to_owned(), property.explain(&views))
+            }
+            Some(_) => return None,
+            None => {
+                let said = state
+                    .nodes()
+                    .iter()
+                    .find_map(|(id, node)| Some((id, node.local.panic.as_ref()?)));
+                let (id, said) = said?;
+                (PANIC_PROPERTY.to_owned(), Some(format!("{id}: {said}")))
+            }
+        };
+        drop(views);
+        Some(Violation {
+            property,
+            nodes,
+            explanation,
+            path,
+            state,
+        })
+    }
+}
