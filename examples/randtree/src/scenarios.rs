@@ -92,7 +92,7 @@ impl Program for RandTree {
             ),
             scenario(
                 "r6",
-                "n1 is root of n2 and n3, of which only n2 knows the other",
+                "n1 is root of n2 and n3, and its connection to n2 may break",
                 r6,
             ),
         ]
@@ -249,13 +249,14 @@ fn r5(request: &Request<'_, RandTree>) -> Result<System<RandTree>, String> {
     }))
 }
 
-/// Node A of the paper is 2: the older child, which was told of 3, while 3 was never told of it.
+/// Node A of the paper is 2. When its connection to the root breaks it founds the second tree, and nobody in the first
+/// keeps a memory of it: only 2 can bring them together.
 fn r6(request: &Request<'_, RandTree>) -> Result<System<RandTree>, String> {
     let setup = told(request, Announce::AfterReply)?;
     let cast = [(1, &[1][..]), (2, &[1]), (3, &[1])];
-    let script = vec![join(1), join(2), Act::Settle, join(3), Act::Settle];
+    let script = vec![join(1), join(3), Act::Settle, join(2), Act::Settle];
     Ok(system(&setup, &cast).script(script).faults(Faults {
-        resets: 1,
+        breaks: 1,
         ..Faults::NONE
     }))
 }

@@ -81,7 +81,8 @@ pub(crate) fn views(simulation: &Simulation<RandTree>) -> Vec<View<'_, RandTree>
         .collect()
 }
 
-/// Says what keeps a state from being one whole tree (L1 to L4 of MaceMC §6); nothing if it is one.
+/// Says what keeps a state from being one whole tree (L1 to L4 of MaceMC §6, and all know the root); nothing if it is
+/// one.
 pub(crate) fn unfinished(simulation: &Simulation<RandTree>) -> Option<String> {
     let states: BTreeMap<NodeId, &RandTree> = simulation
         .nodes()
@@ -113,10 +114,16 @@ pub(crate) fn unfinished(simulation: &Simulation<RandTree>) -> Option<String> {
         }
     }
     let roots = states.iter().filter(|(id, state)| state.is_root(**id));
-    match roots.count() {
-        1 => None,
-        many => Some(format!("{many} nodes take themselves for the root")),
-    }
+    let roots: Vec<NodeId> = roots.map(|(&id, _)| id).collect();
+    let [root] = roots[..] else {
+        let names: Vec<String> = roots.iter().map(NodeId::to_string).collect();
+        return Some(format!(
+            "{} take themselves for the root",
+            names.join(" and ")
+        ));
+    };
+    let strays = states.iter().find(|(_, state)| state.root != Some(root));
+    strays.map(|(id, state)| format!("{id} follows {:?}, not {root}", state.root))
 }
 
 /// A state with the means to lead it on by hand.
