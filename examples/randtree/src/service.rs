@@ -4,6 +4,17 @@
 //! handler the paper names can be switched back to its bug. In all of them these hold, whatever the network does:
 //! parent, children and siblings are distinct, the root is neither child nor sibling, a root has no siblings, and from
 //! the join on the recovery timer runs.
+//!
+//! What the papers leave open, and what searches and random walks of this implementation taught:
+//!
+//! - A tie is between two nodes and one of them may have forgotten it. Whoever is addressed as the parent or child it is
+//!   not answers `Remove`, and whoever strikes off a child on a third node's word tells that child; without the second,
+//!   a node that was placed twice could end up with a parent that had just dropped it.
+//! - A peer that was reset in silence is noticed only by sending to it. The papers' timer probes nodes without a
+//!   connection only, so such a tie can last for good; [`Setup::keepalive`] ends it.
+//! - Nodes that lost their place ask the root. When that one has lost its own too, all of them wait for each other, so
+//!   at its timer a designated node may also found a tree again.
+//! - A parent, or a root, that asks for a place has been reset: its children take it for lost before they answer.
 
 mod join;
 mod recovery;

@@ -6,7 +6,7 @@ use randtree::scenarios::Options;
 use randtree::{Message, Mode, properties};
 use scry::Event;
 
-use crate::support::{Story, broken, id, start, system, unfinished};
+use crate::support::{Story, broken, id, system, unfinished};
 
 fn is_join(message: &Message) -> bool {
     matches!(message, Message::Join { .. })
@@ -81,7 +81,7 @@ fn every_script_leads_where_the_paper_starts() {
     assert_eq!(story.state(2).siblings, set(&[]));
 
     for name in ["fresh", "r1", "r2", "r3", "r4", "r5", "r6"] {
-        assert_eq!(broken(&start(name, &[])), [""; 0], "{name}");
+        assert_eq!(broken(&Story::of(name, &[]).simulation), [""; 0], "{name}");
     }
 }
 

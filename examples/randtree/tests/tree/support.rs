@@ -34,14 +34,6 @@ pub(crate) fn system(
     (scenario.build)(&request).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-/// Runs a scenario's script.
-pub(crate) fn start(name: &str, bugs: &[&'static str]) -> Simulation<RandTree> {
-    let (simulation, _) = system(name, bugs, None, &Options::default())
-        .start()
-        .unwrap_or_else(|error| panic!("{name}: {error}"));
-    simulation
-}
-
 /// Lists the names of the properties a state breaks.
 pub(crate) fn broken(simulation: &Simulation<RandTree>) -> Vec<String> {
     let views = views(simulation);
@@ -134,8 +126,15 @@ pub(crate) struct Story {
 
 impl Story {
     pub(crate) fn of(scenario: &str, bugs: &[&'static str]) -> Self {
+        Self::from(&system(scenario, bugs, None, &Options::default()))
+    }
+
+    pub(crate) fn from(system: &System<RandTree>) -> Self {
+        let (simulation, _) = system
+            .start()
+            .unwrap_or_else(|error| panic!("the script fails: {error}"));
         Self {
-            simulation: start(scenario, bugs),
+            simulation,
             steps: 0,
         }
     }
