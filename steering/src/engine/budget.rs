@@ -11,6 +11,8 @@ pub const BUDGETS_MAX: usize = 1 << 16;
 pub struct Budgets {
     all: Vec<Faults>,
     next: Vec<[u32; Fault::ALL.len()]>,
+    /// One spread word per remainder, apart from those of node states.
+    mixed: Vec<u64>,
 }
 
 /// Why a budget cannot be explored.
@@ -57,7 +59,10 @@ impl Budgets {
             .iter()
             .map(|faults| Fault::ALL.map(|fault| number(faults.after(fault))))
             .collect();
-        Ok(Self { all, next })
+        let mixed = (0..all.len())
+            .map(|word| mix(word as u64 | 1 << 40))
+            .collect();
+        Ok(Self { all, next, mixed })
     }
 
     /// Returns the remainder of a number.
@@ -72,16 +77,16 @@ impl Budgets {
         (next != SPENT).then_some(next)
     }
 
+    /// Returns a remainder's part of the fingerprint.
+    #[inline]
+    pub(crate) fn mixed(&self, word: u32) -> u64 {
+        self.mixed[word as usize]
+    }
+
     /// Tells whether a fault is possible at all.
     pub(crate) fn allows(&self, fault: Fault) -> bool {
         self.all[0].left(fault) > 0
     }
-}
-
-/// Spreads a budget's number, apart from those of node states.
-#[inline]
-pub(crate) fn budget_mix(word: u32) -> u64 {
-    mix(u64::from(word) | 1 << 40)
 }
 
 #[cfg(test)]

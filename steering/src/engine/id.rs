@@ -18,6 +18,11 @@ macro_rules! ids {
         #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
         pub struct $name(u32);
 
+        impl $name {
+            /// The id of whatever is interned first.
+            pub const ZERO: Self = Self(0);
+        }
+
         impl Id for $name {
             fn from_index(index: usize) -> Self {
                 Self(u32::try_from(index).expect("fewer than four billion interned values"))

@@ -33,7 +33,10 @@ pub(crate) struct Judges<S: Service> {
 enum Memory {
     Node(Vec<Option<Judgement>>),
     Pair(Projections, HashMap<[u32; 4], Judgement, FxBuildHasher>),
-    Global(Projections, HashMap<Box<[u32]>, Judgement, FxBuildHasher>),
+    Global(
+        Projections,
+        HashMap<Box<[Option<ProjectionId>]>, Judgement, FxBuildHasher>,
+    ),
 }
 
 #[derive(Debug, Default)]
@@ -41,10 +44,9 @@ struct Projections {
     values: Interner<ProjectionId, Projection>,
     /// By local state: not yet asked, no part in the property, or a projection.
     of_local: Vec<Option<Option<ProjectionId>>>,
+    /// Those of the state being judged.
+    scratch: Vec<Option<ProjectionId>>,
 }
-
-/// Stands for a node without a projection in a remembered tuple.
-const ABSENT: u32 = u32::MAX;
 
 impl<S: Service> Judges<S> {
     pub(crate) fn new(members: Vec<NodeId>, properties: Vec<Property<S>>) -> Self {
@@ -99,14 +101,15 @@ impl<S: Service> Judges<S> {
     }
 
     /// Lists what is wrong in a state: everything, or what involves the node at position `changed`.
+    ///
+    /// Most states have nothing wrong, so nothing is allocated until something is.
     pub(crate) fn findings<'a>(
         &mut self,
         locals: &[LocalId],
         changed: Option<usize>,
         view: impl Fn(LocalId) -> (View<'a, S>, bool),
     ) -> Vec<Finding> {
-        let positions: Vec<usize> =
-            changed.map_or_else(|| (0..locals.len()).collect(), |position| vec![position]);
+        let positions = changed.map_or(0..locals.len(), |at| at..at + 1);
         let mut found = Vec::new();
         for (index, (property, memory)) in
             self.properties.iter().zip(&mut self.memories).enumerate()
@@ -119,7 +122,7 @@ impl<S: Service> Judges<S> {
             };
             match (property.shape(), memory) {
                 (Shape::Node(judge), Memory::Node(seen)) => {
-                    for &position in &positions {
+                    for position in positions.clone() {
                         let local = locals[position];
                         if judge_node(seen, local, || judge(&view(local).0)) == Judgement::Violated
                         {
@@ -128,12 +131,11 @@ impl<S: Service> Judges<S> {
                     }
                 }
                 (Shape::Pair(project, judge), Memory::Pair(projections, seen)) => {
-                    let of: Vec<_> = locals
-                        .iter()
-                        .map(|&l| projections.of(l, || project(&view(l).0)))
-                        .collect();
+                    projections.all_of(locals, |local| project(&view(local).0));
                     for (a, b) in pairs(locals.len(), changed) {
-                        let (Some(left), Some(right)) = (of[a], of[b]) else {
+                        let (Some(left), Some(right)) =
+                            (projections.scratch[a], projections.scratch[b])
+                        else {
                             continue;
                         };
                         let key = [
@@ -145,10 +147,8 @@ impl<S: Service> Judges<S> {
                         let judgement = *seen.entry(key).or_insert_with(|| {
                             let side =
                                 |at: usize, id| (self.members[at], projections.values.value(id));
-                            worse(
-                                judge(side(a, left), side(b, right)),
-                                judge(side(b, right), side(a, left)),
-                            )
+                            let (left, right) = (side(a, left), side(b, right));
+                            worse(judge(left, right), judge(right, left))
                         });
                         if judgement == Judgement::Violated {
                             find(vec![a, b]);
@@ -156,20 +156,16 @@ impl<S: Service> Judges<S> {
                     }
                 }
                 (Shape::Global(project, judge), Memory::Global(projections, seen)) => {
-                    let of: Vec<_> = locals
-                        .iter()
-                        .map(|&l| projections.of(l, || project(&view(l).0)))
-                        .collect();
-                    let key = of
-                        .iter()
-                        .map(|id| id.map_or(ABSENT, |id| id.index() as u32))
-                        .collect();
-                    let judgement = *seen.entry(key).or_insert_with(|| {
-                        let shown = of.iter().zip(&self.members);
+                    projections.all_of(locals, |local| project(&view(local).0));
+                    let known = seen.get(projections.scratch.as_slice()).copied();
+                    let judgement = known.unwrap_or_else(|| {
+                        let shown = projections.scratch.iter().zip(&self.members);
                         let shown = shown.filter_map(|(id, node)| {
                             Some((*node, projections.values.value((*id)?)))
                         });
-                        judge(&shown.collect::<Vec<_>>())
+                        let judgement = judge(&shown.collect::<Vec<_>>());
+                        seen.insert(projections.scratch.as_slice().into(), judgement);
+                        judgement
                     });
                     if judgement == Judgement::Violated {
                         find(Vec::new());
@@ -178,10 +174,8 @@ impl<S: Service> Judges<S> {
                 _ => unreachable!("a memory has the shape of its property"),
             }
         }
-        let panicked = positions
-            .iter()
-            .filter(|&&position| view(locals[position]).1);
-        found.extend(panicked.map(|&position| Finding {
+        let panicked = positions.filter(|&position| view(locals[position]).1);
+        found.extend(panicked.map(|position| Finding {
             property: self.properties.len(),
             nodes: vec![position],
         }));
@@ -190,16 +184,18 @@ impl<S: Service> Judges<S> {
 }
 
 /// Lists the pairs of positions, lower first: all, or those with one position.
-fn pairs(count: usize, changed: Option<usize>) -> Vec<(usize, usize)> {
-    match changed {
-        Some(at) => (0..count)
-            .filter(|&other| other != at)
-            .map(|other| (at.min(other), at.max(other)))
-            .collect(),
-        None => (0..count)
-            .flat_map(|a| (a + 1..count).map(move |b| (a, b)))
-            .collect(),
-    }
+fn pairs(count: usize, changed: Option<usize>) -> impl Iterator<Item = (usize, usize)> {
+    let firsts = changed.map_or(0..count, |at| at..at + 1);
+    firsts.flat_map(move |a| {
+        let others = if changed.is_some() {
+            0..count
+        } else {
+            a + 1..count
+        };
+        others
+            .filter(move |&b| b != a)
+            .map(move |b| (a.min(b), a.max(b)))
+    })
 }
 
 fn worse(a: Judgement, b: Judgement) -> Judgement {
@@ -222,6 +218,17 @@ fn judge_node(
 }
 
 impl Projections {
+    fn all_of(&mut self, locals: &[LocalId], project: impl Fn(LocalId) -> Option<Projection>) {
+        let mut all = std::mem::take(&mut self.scratch);
+        all.clear();
+        all.extend(
+            locals
+                .iter()
+                .map(|&local| self.of(local, || project(local))),
+        );
+        self.scratch = all;
+    }
+
     fn of(
         &mut self,
         local: LocalId,

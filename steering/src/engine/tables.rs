@@ -1,9 +1,44 @@
 //! The flat arrays a search reads in its inner loop. Integers only; filled by [`World`](crate::engine::World).
 
-use crate::engine::budget::{Budgets, budget_mix};
+use crate::engine::budget::Budgets;
 use crate::engine::id::{BundleId, Id, NodeStateId};
 use crate::model::fault::Fault;
 use crate::model::handler::mix;
+
+/// One word of a global state, in the size it is kept in.
+pub(crate) trait Word: Copy {
+    fn get(self) -> u32;
+    /// Keeps an id that is known to fit.
+    fn of(id: u32) -> Self;
+}
+
+impl Word for u16 {
+    #[inline]
+    fn get(self) -> u32 {
+        u32::from(self)
+    }
+
+    #[inline]
+    fn of(id: u32) -> Self {
+        debug_assert!(
+            id <= u32::from(Self::MAX),
+            "the caller made sure that ids fit"
+        );
+        id as Self
+    }
+}
+
+impl Word for u32 {
+    #[inline]
+    fn get(self) -> u32 {
+        self
+    }
+
+    #[inline]
+    fn of(id: u32) -> Self {
+        id
+    }
+}
 
 /// One thing that can happen at a node state.
 #[derive(Clone, Copy, Debug)]
@@ -17,10 +52,25 @@ pub(crate) struct Successor {
     pub(crate) sends_count: u16,
     /// The position of the node.
     pub(crate) node: u16,
+    /// Whom it touches beside its own node.
+    pub(crate) reach: Reach,
+    /// The first of its parcels, so that the common step with one needs no further look.
+    pub(crate) first: Send,
     /// The fault it is, if any.
     pub(crate) fault: Option<Fault>,
     /// Whether the state after it must be judged.
     pub(crate) noteworthy: bool,
+}
+
+/// How much of a state a step touches beside the word of its node.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Reach {
+    /// Nothing.
+    Nobody,
+    /// One other node.
+    One,
+    /// Several nodes, or the budget.
+    Further,
 }
 
 /// What a step leaves for one other node.
@@ -65,6 +115,14 @@ pub(crate) enum Looked {
     Unknown,
 }
 
+impl Send {
+    /// Fills the place of a parcel where there is none.
+    pub(crate) const NONE: Self = Self {
+        to: 0,
+        bundle: BundleId::ZERO,
+    };
+}
+
 impl Range {
     pub(crate) const UNKNOWN: Self = Self {
         start: u32::MAX,
@@ -96,58 +154,87 @@ impl Tables {
         self.mixed.push(mix(self.mixed.len() as u64));
         self.agents.push(agent);
         self.ranges.push(Range::UNKNOWN);
-        self.deliveries.rows.push(Row::EMPTY);
+        self.deliveries.push();
     }
 
     /// Computes a state's fingerprint from scratch. The last word is the budget's.
     #[inline]
-    pub(crate) fn fingerprint(&self, words: &[u32]) -> u64 {
+    pub(crate) fn fingerprint<W: Word>(&self, words: &[W]) -> u64 {
         let (budget, nodes) = words
             .split_last()
             .expect("a state has at least its budget word");
-        nodes.iter().fold(budget_mix(*budget), |sum, &word| {
-            sum ^ self.mixed[word as usize]
-        })
+        let budget = self.budgets.mixed(budget.get());
+        nodes
+            .iter()
+            .fold(budget, |sum, word| sum ^ self.mixed[word.get() as usize])
     }
 
     /// Looks up where a step leads, by fingerprint only.
-    #[inline]
-    pub(crate) fn look(&self, words: &[u32], fingerprint: u64, successor: &Successor) -> Looked {
-        let mut fingerprint = fingerprint ^ successor.delta;
-        for send in self.sends_of(successor) {
-            let word = words[send.to as usize];
-            let Some(next) = self.deliveries.look(word, send.bundle) else {
-                return Looked::Unknown;
-            };
-            fingerprint ^= self.mixed[word as usize] ^ self.mixed[next as usize];
+    ///
+    /// Most steps leave at most one parcel and are no fault; the others are kept out of the way of the inner loop.
+    #[inline(always)]
+    pub(crate) fn look<W: Word>(
+        &self,
+        words: &[W],
+        fingerprint: u64,
+        successor: &Successor,
+    ) -> Looked {
+        let fingerprint = fingerprint ^ successor.delta;
+        match successor.reach {
+            Reach::Nobody => Looked::Up(fingerprint),
+            Reach::One => {
+                let Send { to, bundle } = successor.first;
+                match self.deliveries.cell(words[to as usize].get(), bundle) {
+                    Some(cell) => Looked::Up(fingerprint ^ cell.delta),
+                    None => Looked::Unknown,
+                }
+            }
+            Reach::Further => self.look_further(words, fingerprint, successor),
         }
+    }
+
+    #[inline(never)]
+    fn look_further<W: Word>(
+        &self,
+        words: &[W],
+        mut fingerprint: u64,
+        successor: &Successor,
+    ) -> Looked {
         if let Some(fault) = successor.fault {
-            let before = words[words.len() - 1];
+            let before = words[words.len() - 1].get();
             let Some(after) = self.budgets.after(before, fault) else {
                 return Looked::Spent;
             };
-            fingerprint ^= budget_mix(before) ^ budget_mix(after);
+            fingerprint ^= self.budgets.mixed(before) ^ self.budgets.mixed(after);
+        }
+        for send in self.sends_of(successor) {
+            let word = words[send.to as usize].get();
+            let Some(cell) = self.deliveries.cell(word, send.bundle) else {
+                return Looked::Unknown;
+            };
+            fingerprint ^= cell.delta;
         }
         Looked::Up(fingerprint)
     }
 
-    /// Takes a step whose deliveries are known.
+    /// Takes a step whose deliveries are known. The words must be wide enough for every id there is.
     #[inline]
-    pub(crate) fn patch(&self, words: &mut [u32], successor: &Successor) {
-        words[successor.node as usize] = successor.next;
+    pub(crate) fn patch<W: Word>(&self, words: &mut [W], successor: &Successor) {
+        words[successor.node as usize] = W::of(successor.next);
         for send in self.sends_of(successor) {
             let word = &mut words[send.to as usize];
-            *word = self
-                .deliveries
-                .look(*word, send.bundle)
-                .expect("the delivery was looked up before");
+            let next = self.deliveries.look(word.get(), send.bundle);
+            *word = W::of(next.expect("the delivery was looked up before"));
         }
         if let (Some(fault), Some(budget)) = (successor.fault, words.last_mut()) {
-            *budget = self
-                .budgets
-                .after(*budget, fault)
-                .expect("the budget was looked up before");
+            let after = self.budgets.after(budget.get(), fault);
+            *budget = W::of(after.expect("the budget was looked up before"));
         }
+    }
+
+    /// Tells whether every id fits into 16 bits.
+    pub(crate) fn is_narrow(&self) -> bool {
+        self.mixed.len() <= 1 << 16
     }
 
     #[inline]
@@ -157,102 +244,136 @@ impl Tables {
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        self.mixed.capacity() * (8 + 4 + size_of::<Range>() + size_of::<Row>())
+        self.mixed.capacity() * (8 + 4 + 4 + size_of::<Range>() + size_of::<Row>())
             + self.successors.capacity() * size_of::<Successor>()
             + self.sends.capacity() * size_of::<Send>()
-            + self.deliveries.cells.capacity() * size_of::<(u32, u32)>()
+            + self.deliveries.cells.capacity() * size_of::<Cell>()
     }
 }
 
 /// What a bundle makes of a node state: for each node state a small table of its own, addressed by the bundle's
 /// number. Bundles are numbered per receiver, so consecutive numbers rarely collide.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Deliveries {
     rows: Vec<Row>,
-    cells: Vec<(u32, u32)>,
+    /// The first cell is free for ever: it is what a row without cells of its own points to.
+    cells: Vec<Cell>,
+    used: Vec<u32>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Row {
     start: u32,
-    /// Capacity minus one; capacities are powers of two. Zero for a row without cells, whose `start` is a sentinel.
+    /// Capacity minus one; capacities are powers of two.
     mask: u32,
-    used: u32,
 }
 
-impl Row {
-    const EMPTY: Self = Self {
-        start: u32::MAX,
-        mask: 0,
-        used: 0,
-    };
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cell {
+    bundle: u32,
+    next: u32,
+    /// What the delivery does to the fingerprint.
+    delta: u64,
 }
 
-const FREE: u32 = u32::MAX;
+const EMPTY: Row = Row { start: 0, mask: 0 };
+const FREE: Cell = Cell {
+    bundle: u32::MAX,
+    next: 0,
+    delta: 0,
+};
+const ROW_MIN: u32 = 4;
+
+impl Default for Deliveries {
+    fn default() -> Self {
+        Self {
+            rows: Vec::new(),
+            cells: vec![FREE],
+            used: Vec::new(),
+        }
+    }
+}
 
 impl Deliveries {
-    #[inline]
-    pub(crate) fn look(&self, word: u32, bundle: BundleId) -> Option<u32> {
+    fn push(&mut self) {
+        self.rows.push(EMPTY);
+        self.used.push(0);
+    }
+
+    #[inline(always)]
+    fn cell(&self, word: u32, bundle: BundleId) -> Option<&Cell> {
         let row = self.rows[word as usize];
-        if row.start == u32::MAX {
-            return None;
-        }
         let key = bundle.index() as u32;
+        let cell = &self.cells[(row.start + (key & row.mask)) as usize];
+        if cell.bundle == key {
+            Some(cell)
+        } else {
+            self.cell_beyond(row, key)
+        }
+    }
+
+    #[inline(never)]
+    fn cell_beyond(&self, row: Row, key: u32) -> Option<&Cell> {
         let mut at = key & row.mask;
         loop {
-            let (found, next) = self.cells[(row.start + at) as usize];
-            if found == key {
-                return Some(next);
+            let cell = &self.cells[(row.start + at) as usize];
+            if cell.bundle == key {
+                return Some(cell);
             }
-            if found == FREE {
+            if cell.bundle == FREE.bundle {
                 return None;
             }
             at = (at + 1) & row.mask;
         }
     }
 
-    pub(crate) fn insert(&mut self, word: u32, bundle: BundleId, next: NodeStateId) {
-        let row = self.rows[word as usize];
-        if row.start == u32::MAX || (row.used + 1) * 4 > (row.mask + 1) * 3 {
+    #[inline]
+    pub(crate) fn look(&self, word: u32, bundle: BundleId) -> Option<u32> {
+        self.cell(word, bundle).map(|cell| cell.next)
+    }
+
+    pub(crate) fn insert(&mut self, word: u32, bundle: BundleId, next: NodeStateId, delta: u64) {
+        let capacity = self.rows[word as usize].mask + 1;
+        if (self.used[word as usize] + 1) * 2 > capacity {
             self.grow(word);
         }
-        self.place(word, bundle.index() as u32, next.index() as u32);
+        self.used[word as usize] += 1;
+        self.place(
+            word,
+            Cell {
+                bundle: bundle.index() as u32,
+                next: next.index() as u32,
+                delta,
+            },
+        );
     }
 
     fn grow(&mut self, word: u32) {
         let old = self.rows[word as usize];
-        let capacity = if old.start == u32::MAX {
-            4
-        } else {
-            (old.mask + 1) * 2
-        };
         let start =
             u32::try_from(self.cells.len()).expect("fewer than four billion delivery cells");
+        let capacity = (2 * (old.mask + 1)).max(ROW_MIN);
         self.cells
-            .resize(self.cells.len() + capacity as usize, (FREE, 0));
+            .resize(self.cells.len() + capacity as usize, FREE);
         self.rows[word as usize] = Row {
             start,
             mask: capacity - 1,
-            used: 0,
         };
-        if old.start != u32::MAX {
-            for at in old.start..=old.start + old.mask {
-                let (bundle, next) = self.cells[at as usize];
-                if bundle != FREE {
-                    self.place(word, bundle, next);
-                }
+        for at in old.start..=old.start + old.mask {
+            let cell = self.cells[at as usize];
+            if cell.bundle != FREE.bundle {
+                self.place(word, cell);
             }
         }
     }
 
-    fn place(&mut self, word: u32, bundle: u32, next: u32) {
-        let row = &mut self.rows[word as usize];
-        let mut at = bundle & row.mask;
-        while self.cells[(row.start + at) as usize].0 != FREE {
+    fn place(&mut self, word: u32, cell: Cell) {
+        let row = self.rows[word as usize];
+        let mut at = cell.bundle & row.mask;
+        while self.cells[(row.start + at) as usize].bundle != FREE.bundle {
             at = (at + 1) & row.mask;
         }
-        self.cells[(row.start + at) as usize] = (bundle, next);
-        row.used += 1;
+        self.cells[(row.start + at) as usize] = cell;
     }
 }
 
@@ -262,27 +383,20 @@ mod tests {
 
     #[test]
     fn deliveries_are_found_however_their_rows_grow() {
-        let mut deliveries = Deliveries {
-            rows: vec![Row::EMPTY; 3],
-            cells: Vec::new(),
-        };
-        let id = |n| BundleId::from_index(n);
+        let mut deliveries = Deliveries::default();
+        let id = BundleId::from_index;
+        (0..3).for_each(|_| deliveries.push());
         for bundle in 0..200 {
             for word in 0..3 {
                 assert_eq!(deliveries.look(word, id(bundle * 7)), None);
-                deliveries.insert(
-                    word,
-                    id(bundle * 7),
-                    NodeStateId::from_index(bundle + word as usize),
-                );
+                let next = NodeStateId::from_index(bundle + word as usize);
+                deliveries.insert(word, id(bundle * 7), next, bundle as u64);
             }
         }
         for bundle in 0..200 {
             for word in 0..3 {
-                assert_eq!(
-                    deliveries.look(word, id(bundle * 7)),
-                    Some((bundle + word as usize) as u32)
-                );
+                let expected = (bundle + word as usize) as u32;
+                assert_eq!(deliveries.look(word, id(bundle * 7)), Some(expected));
                 assert_eq!(deliveries.look(word, id(bundle * 7 + 1)), None);
             }
         }

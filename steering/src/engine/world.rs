@@ -11,7 +11,7 @@ use crate::engine::id::{
 };
 use crate::engine::intern::Interner;
 use crate::engine::judge::Finding;
-use crate::engine::tables::{Range, Send, Successor, Tables};
+use crate::engine::tables::{Looked, Range, Reach, Send, Successor, Tables};
 use crate::engine::transitions::{EventIds, Transitions, Typed};
 use crate::model::event::{Event, Step};
 use crate::model::handler::Tosses;
@@ -53,6 +53,8 @@ pub struct World<T> {
     events: Interner<EventId, EventIds>,
     labels: Vec<Label>,
     tables: Tables,
+    /// The local states of the state being judged.
+    locals: Vec<LocalId>,
 }
 
 impl<S: Service> World<Typed<S>> {
@@ -76,6 +78,7 @@ impl<S: Service> World<Typed<S>> {
             bundles: members.iter().map(|_| Interner::default()).collect(),
             events: Interner::default(),
             labels: Vec::new(),
+            locals: Vec::new(),
             tables: Tables::new(budgets),
             members,
         };
@@ -166,15 +169,14 @@ impl<T: Transitions> World<T> {
     /// Lists what is wrong in a state: everything, or what involves the node at one position.
     pub(crate) fn findings(&mut self, words: &[u32], changed: Option<usize>) -> Vec<Finding> {
         let nodes = &words[..self.members.len()];
-        let locals: Vec<LocalId> = nodes
-            .iter()
-            .map(|&word| {
-                self.states
-                    .value(NodeStateId::from_index(word as usize))
-                    .local
-            })
-            .collect();
-        self.transitions.findings(&locals, changed)
+        let local_of = |&word: &u32| {
+            self.states
+                .value(NodeStateId::from_index(word as usize))
+                .local
+        };
+        self.locals.clear();
+        self.locals.extend(nodes.iter().map(local_of));
+        self.transitions.findings(&self.locals, changed)
     }
 
     fn admit(
@@ -343,13 +345,25 @@ impl<T: Transitions> World<T> {
         let noteworthy = self.transitions.is_noteworthy(state.local, local);
         let fault = self.events.value(label.event).fault();
         self.labels.push(label);
+        let reach = match (sends_count, fault) {
+            (0, None) => Reach::Nobody,
+            (1, None) => Reach::One,
+            _ => Reach::Further,
+        };
         self.tables.successors.push(Successor {
             delta: self.tables.mixed[word as usize] ^ self.tables.mixed[next.index()],
             next: next.index() as u32,
             sends_start: u32::try_from(sends_start).expect("fewer than four billion sends"),
             sends_count: u16::try_from(sends_count)
                 .expect("a step sends to fewer than 65 536 nodes"),
+            first: self
+                .tables
+                .sends
+                .get(sends_start)
+                .copied()
+                .unwrap_or(Send::NONE),
             node: u16::try_from(state.position).expect("a system has fewer than 65 536 nodes"),
+            reach,
             fault,
             noteworthy,
         });
@@ -378,8 +392,18 @@ impl<T: Transitions> World<T> {
         }
     }
 
+    /// Looks up where a step leads, computing what is not known yet.
+    pub(crate) fn look(&mut self, words: &[u32], fingerprint: u64, successor: Successor) -> Looked {
+        let looked = self.tables.look(words, fingerprint, &successor);
+        if looked != Looked::Unknown {
+            return looked;
+        }
+        self.deliver(words, successor);
+        self.tables.look(words, fingerprint, &successor)
+    }
+
     /// Computes what the parcels of a step make of their receivers, if it is not known yet.
-    pub(crate) fn deliver(&mut self, words: &[u32], successor: Successor) {
+    fn deliver(&mut self, words: &[u32], successor: Successor) {
         let start = successor.sends_start as usize;
         for at in start..start + usize::from(successor.sends_count) {
             let Send { to, bundle } = self.tables.sends[at];
@@ -397,7 +421,8 @@ impl<T: Transitions> World<T> {
             }
             let inbox = self.inboxes.intern(inbox);
             let next = self.admit_interned(NodeState { inbox, ..state });
-            self.tables.deliveries.insert(word, bundle, next);
+            let delta = self.tables.mixed[word as usize] ^ self.tables.mixed[next.index()];
+            self.tables.deliveries.insert(word, bundle, next, delta);
         }
     }
 }

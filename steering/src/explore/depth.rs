@@ -110,15 +110,7 @@ impl Depth {
             return;
         };
         let successor = world.tables().successors[number as usize];
-        let mut looked = world
-            .tables()
-            .look(&visit.words, visit.fingerprint, &successor);
-        if looked == Looked::Unknown {
-            world.deliver(&visit.words, successor);
-            looked = world
-                .tables()
-                .look(&visit.words, visit.fingerprint, &successor);
-        }
+        let looked = world.look(&visit.words, visit.fingerprint, successor);
         let Looked::Up(fingerprint) = looked else {
             return;
         };

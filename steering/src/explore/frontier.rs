@@ -1,5 +1,7 @@
 //! The states of one level, waiting to be expanded, as small as their words allow.
 
+use crate::engine::tables::Word;
+
 /// State vectors of equal width, one after the other, in 16-bit words as long as those suffice.
 #[derive(Debug)]
 pub(crate) struct Vectors {
@@ -13,16 +15,19 @@ enum Words {
     Wide(Vec<u32>),
 }
 
+/// Some vectors one after the other, borrowed in the words they are kept in.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Rows<'a> {
+    Narrow(&'a [u16]),
+    Wide(&'a [u32]),
+}
+
 impl Vectors {
-    pub(crate) fn new(width: usize) -> Self {
+    pub(crate) fn with_capacity(width: usize, count: usize) -> Self {
         Self {
             width,
-            words: Words::Narrow(Vec::new()),
+            words: Words::Narrow(Vec::with_capacity(count * width)),
         }
-    }
-
-    pub(crate) fn width(&self) -> usize {
-        self.width
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -46,24 +51,78 @@ impl Vectors {
                 words.extend(vector.iter().map(|&word| word as u16));
                 return;
             }
-            self.words = Words::Wide(words.iter().map(|&word| u32::from(word)).collect());
+            self.widen();
         }
         if let Words::Wide(words) = &mut self.words {
             words.extend_from_slice(vector);
         }
     }
 
-    /// Copies the vector at a position.
+    /// Appends a copy of a vector and hands it out to be changed. Both must be in words of the same size.
     #[inline]
-    pub(crate) fn load(&self, at: usize, vector: &mut [u32]) {
-        let range = at * self.width..(at + 1) * self.width;
-        match &self.words {
-            Words::Narrow(words) => {
-                for (to, &from) in vector.iter_mut().zip(&words[range]) {
-                    *to = u32::from(from);
-                }
+    pub(crate) fn push_copy<'a>(&'a mut self, row: Rows<'_>) -> Option<RowMut<'a>> {
+        match (&mut self.words, row) {
+            (Words::Narrow(words), Rows::Narrow(row)) => {
+                let at = words.len();
+                words.extend_from_slice(row);
+                Some(RowMut::Narrow(&mut words[at..]))
             }
-            Words::Wide(words) => vector.copy_from_slice(&words[range]),
+            (Words::Wide(words), Rows::Wide(row)) => {
+                let at = words.len();
+                words.extend_from_slice(row);
+                Some(RowMut::Wide(&mut words[at..]))
+            }
+            _ => None,
+        }
+    }
+
+    #[cold]
+    fn widen(&mut self) {
+        if let Words::Narrow(words) = &self.words {
+            self.words = Words::Wide(words.iter().map(|&word| u32::from(word)).collect());
+        }
+    }
+
+    #[inline]
+    fn rows(&self, range: std::ops::Range<usize>) -> Rows<'_> {
+        let range = range.start * self.width..range.end * self.width;
+        match &self.words {
+            Words::Narrow(words) => Rows::Narrow(&words[range]),
+            Words::Wide(words) => Rows::Wide(&words[range]),
+        }
+    }
+
+    /// Copies the vector at a position.
+    pub(crate) fn load(&self, at: usize, vector: &mut [u32]) {
+        self.rows(at..at + 1).load(vector);
+    }
+}
+
+/// One vector to be changed.
+#[derive(Debug)]
+pub(crate) enum RowMut<'a> {
+    Narrow(&'a mut [u16]),
+    Wide(&'a mut [u32]),
+}
+
+impl Rows<'_> {
+    /// Copies a single vector.
+    pub(crate) fn load(&self, vector: &mut [u32]) {
+        match self {
+            Self::Narrow(words) => vector
+                .iter_mut()
+                .zip(*words)
+                .for_each(|(to, &word)| *to = word.get()),
+            Self::Wide(words) => vector.copy_from_slice(words),
+        }
+    }
+
+    /// Returns one word.
+    #[inline]
+    pub(crate) fn word(&self, at: usize) -> u32 {
+        match self {
+            Self::Narrow(words) => words[at].get(),
+            Self::Wide(words) => words[at].get(),
         }
     }
 }
@@ -98,37 +157,34 @@ impl Level {
         self.starts[shard]
     }
 
-    /// Returns the shard and the place within it of a place in the sequence.
-    #[inline]
-    pub(crate) fn locate(&self, at: usize) -> (usize, usize) {
-        let shard = self.starts.partition_point(|&start| start <= at) - 1;
-        (shard, at - self.starts[shard])
+    fn shard_at(&self, at: usize) -> usize {
+        self.starts.partition_point(|&start| start <= at) - 1
     }
 
-    /// Copies the vector at a place in the sequence.
+    /// Returns the vector at a place in the sequence. For places that rise, `hint` saves most of the search.
     #[inline]
-    pub(crate) fn load(&self, at: usize, vector: &mut [u32]) {
-        let (shard, index) = self.locate(at);
-        self.shards[shard].load(index, vector);
+    pub(crate) fn row(&self, at: usize, hint: &mut usize) -> Rows<'_> {
+        if at < self.starts[*hint] || at >= self.starts[*hint + 1] {
+            *hint = self.shard_at(at);
+        }
+        let index = at - self.starts[*hint];
+        self.shards[*hint].rows(index..index + 1)
     }
 
-    /// Calls back with each vector of a range, in order.
-    pub(crate) fn for_each(
+    /// Returns the vectors of a range in runs, each with the place of its first.
+    pub(crate) fn runs(
         &self,
         range: std::ops::Range<usize>,
-        vector: &mut [u32],
-        mut visit: impl FnMut(usize, &[u32]),
-    ) {
+    ) -> impl Iterator<Item = (usize, Rows<'_>)> {
         let mut at = range.start;
-        while at < range.end {
-            let (shard, index) = self.locate(at);
-            let count = (self.shards[shard].len() - index).min(range.end - at);
-            for offset in 0..count {
-                self.shards[shard].load(index + offset, vector);
-                visit(at + offset, vector);
-            }
-            at += count;
-        }
+        std::iter::from_fn(move || {
+            (at < range.end).then(|| {
+                let (first, shard) = (at, self.shard_at(at));
+                at = range.end.min(self.starts[shard + 1]);
+                let start = self.starts[shard];
+                (first, self.shards[shard].rows(first - start..at - start))
+            })
+        })
     }
 }
 
@@ -138,7 +194,7 @@ mod tests {
 
     #[test]
     fn a_vector_that_needs_wide_words_widens_those_before_it() {
-        let mut vectors = Vectors::new(2);
+        let mut vectors = Vectors::with_capacity(2, 0);
         let all: [[u32; 2]; 4] = [[1, 2], [65_535, 0], [65_536, 7], [3, u32::MAX]];
         for vector in &all {
             vectors.push(vector);
@@ -154,16 +210,22 @@ mod tests {
     #[test]
     fn a_level_reads_as_one_sequence_over_empty_shards() {
         let shard = |values: &[u32]| {
-            let mut vectors = Vectors::new(1);
+            let mut vectors = Vectors::with_capacity(1, 0);
             values.iter().for_each(|&value| vectors.push(&[value]));
             vectors
         };
-        let level = Level::new(vec![shard(&[]), shard(&[5, 6]), shard(&[]), shard(&[7])]);
-        let mut seen = Vec::new();
-        level.for_each(0..level.len(), &mut [0], |at, vector| {
-            seen.push((at, vector[0]))
-        });
-        assert_eq!(seen, [(0, 5), (1, 6), (2, 7)]);
-        assert_eq!(level.locate(2), (3, 0));
+        let level = Level::new(vec![shard(&[]), shard(&[5, 6]), shard(&[]), shard(&[7, 8])]);
+        let read = |range| {
+            let runs = level.runs(range);
+            runs.map(|(at, rows)| (at, rows.word(0)))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(read(0..4), [(0, 5), (2, 7)]);
+        assert_eq!(read(1..3), [(1, 6), (2, 7)]);
+        let mut hint = 0;
+        assert_eq!(
+            [3, 0, 2, 1].map(|at| level.row(at, &mut hint).word(0)),
+            [8, 5, 7, 6]
+        );
     }
 }

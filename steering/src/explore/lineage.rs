@@ -40,8 +40,16 @@ impl Lineage {
         }
         let distance = origin.parent.wrapping_sub(self.last_parent) as i32;
         // Small distances of either sign become small numbers.
-        self.write((distance << 1 ^ distance >> 31) as u32);
-        self.write(origin.step);
+        let folded = (distance << 1 ^ distance >> 31) as u32;
+        if folded < 0x4000 && origin.step < 0x80 {
+            // The usual case, written at once: a distance of two bytes and a step of one.
+            let [low, high] = [folded as u8 | 0x80, (folded >> 7) as u8];
+            self.bytes
+                .extend_from_slice(&[low, high, origin.step as u8]);
+        } else {
+            self.write(folded);
+            self.write(origin.step);
+        }
         self.last_parent = origin.parent;
         self.count += 1;
     }

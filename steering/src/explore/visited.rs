@@ -1,7 +1,7 @@
 //! The set of fingerprints seen: 8 bytes each, open addressing, nothing else.
 
 /// How full a table may be, in eighths.
-const LOAD_EIGHTHS: usize = 7;
+const LOAD_EIGHTHS: usize = 6;
 const CAPACITY_MIN: usize = 16;
 
 /// How many look-ups are started before the first is finished, so that their cache misses overlap.
@@ -13,6 +13,8 @@ pub(crate) struct Fingerprints {
     /// Zero marks a free slot, which is why no fingerprint is zero (see [`nonzero`]).
     slots: Vec<u64>,
     used: usize,
+    /// How many fit before the table must grow.
+    used_max: usize,
 }
 
 impl Default for Fingerprints {
@@ -20,6 +22,7 @@ impl Default for Fingerprints {
         Self {
             slots: vec![0; CAPACITY_MIN],
             used: 0,
+            used_max: used_max(CAPACITY_MIN),
         }
     }
 }
@@ -45,11 +48,16 @@ impl Fingerprints {
     }
 
     /// Makes room, so that the next `more` insertions do not move the table.
+    #[inline]
     pub(crate) fn reserve(&mut self, more: usize) {
-        let capacity = capacity_for(self.used + more);
-        if capacity <= self.slots.len() {
-            return;
+        if self.used + more > self.used_max {
+            self.grow(capacity_for(self.used + more));
         }
+    }
+
+    #[cold]
+    fn grow(&mut self, capacity: usize) {
+        self.used_max = used_max(capacity);
         let old = std::mem::replace(&mut self.slots, vec![0; capacity]);
         for fingerprint in old {
             if fingerprint != 0 {
@@ -94,10 +102,17 @@ impl Fingerprints {
     }
 }
 
+fn used_max(capacity: usize) -> usize {
+    capacity / 8 * LOAD_EIGHTHS
+}
+
 fn capacity_for(count: usize) -> usize {
-    (count * 8 / LOAD_EIGHTHS + 1)
-        .next_power_of_two()
-        .max(CAPACITY_MIN)
+    let capacity = count.next_power_of_two().max(CAPACITY_MIN);
+    if count > used_max(capacity) {
+        capacity * 2
+    } else {
+        capacity
+    }
 }
 
 #[cfg(test)]

@@ -1,0 +1,124 @@
+//! Expanding some states of a level, read-only: every step looked up, its fingerprint sorted by shard.
+
+use crate::engine::tables::{Looked, Tables, Word};
+use crate::explore::breadth::{SHARDS, Surroundings, shard_of};
+use crate::explore::frontier::Rows;
+use crate::explore::visited::nonzero;
+
+/// What came of expanding some states.
+#[derive(Debug)]
+pub(super) struct Chunk {
+    /// By shard, the states that may be new, in the order of their parents.
+    pub(super) buckets: Box<[Vec<Candidate>; SHARDS]>,
+    /// The steps that the tables did not know.
+    pub(super) unknown: Vec<Unknown>,
+}
+
+/// A state that may be new.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Candidate {
+    pub(super) fingerprint: u64,
+    /// The place of its parent in the level.
+    pub(super) parent: u32,
+    pub(super) successor: u32,
+}
+
+/// A step that the tables do not know yet.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Unknown {
+    pub(super) parent: u32,
+    pub(super) missing: Missing,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Missing {
+    /// What can happen at a node, which may act by itself or not.
+    Successors { node: u16, internal: bool },
+    /// What a step's parcels do to their receivers.
+    Deliveries { successor: u32 },
+}
+
+impl Chunk {
+    pub(super) fn new() -> Self {
+        Self {
+            buckets: Box::new([const { Vec::new() }; SHARDS]),
+            unknown: Vec::new(),
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.buckets.iter().map(Vec::len).sum()
+    }
+
+    #[inline]
+    pub(super) fn put(&mut self, fingerprint: u64, parent: u32, successor: u32) {
+        let fingerprint = nonzero(fingerprint);
+        self.buckets[shard_of(fingerprint)].push(Candidate {
+            fingerprint,
+            parent,
+            successor,
+        });
+    }
+
+    #[cold]
+    fn put_aside(&mut self, parent: u32, missing: Missing) {
+        self.unknown.push(Unknown { parent, missing });
+    }
+
+    pub(super) fn expand(&mut self, around: &Surroundings<'_>, range: std::ops::Range<usize>) {
+        for (first, rows) in around.level.runs(range) {
+            match rows {
+                Rows::Narrow(words) => self.expand_rows(around, first, words),
+                Rows::Wide(words) => self.expand_rows(around, first, words),
+            }
+        }
+    }
+
+    fn expand_rows<W: Word>(&mut self, around: &Surroundings<'_>, first: usize, rows: &[W]) {
+        let tables = around.tables;
+        for (offset, words) in rows.chunks_exact(around.width).enumerate() {
+            let parent = (first + offset) as u32;
+            let fingerprint = tables.fingerprint(words);
+            let acting = around.pruning.acting(parent);
+            for (node, word) in words[..words.len() - 1].iter().enumerate() {
+                let internal = acting.contains(node as u16);
+                let range = tables.ranges[word.get() as usize];
+                let count = if internal { range.all } else { range.arrivals };
+                if count > 0 {
+                    let successors = range.start..range.start + count;
+                    self.expand_node(tables, words, fingerprint, parent, successors);
+                } else if range.is_unknown() {
+                    self.put_aside(
+                        parent,
+                        Missing::Successors {
+                            node: node as u16,
+                            internal,
+                        },
+                    );
+                }
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn expand_node<W: Word>(
+        &mut self,
+        tables: &Tables,
+        words: &[W],
+        fingerprint: u64,
+        parent: u32,
+        successors: std::ops::Range<u32>,
+    ) {
+        let known = &tables.successors[successors.start as usize..successors.end as usize];
+        for (offset, successor) in known.iter().enumerate() {
+            let number = successors.start + offset as u32;
+            match tables.look(words, fingerprint, successor) {
+                Looked::Up(fingerprint) => self.put(fingerprint, parent, number),
+                Looked::Spent => {}
+                Looked::Unknown => {
+                    self.put_aside(parent, Missing::Deliveries { successor: number })
+                }
+            }
+        }
+    }
+}

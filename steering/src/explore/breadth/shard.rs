@@ -1,0 +1,121 @@
+//! One shard of the states seen: absorbing candidates, and making states of those that are new.
+
+use crate::explore::breadth::Surroundings;
+use crate::explore::breadth::chunk::{Candidate, Chunk};
+use crate::explore::frontier::{RowMut, Rows, Vectors};
+use crate::explore::lineage::{Lineage, Origin};
+use crate::explore::prune::Fresh;
+use crate::explore::visited::{BATCH, Fingerprints};
+
+/// The states whose fingerprints start with the same bits.
+#[derive(Debug)]
+pub(super) struct Shard {
+    pub(super) seen: Fingerprints,
+    pub(super) lineage: Lineage,
+    /// Those found in this level, to be expanded in the next.
+    pub(super) next: Vectors,
+    /// New states to be judged: place in `next`, and the node that moved.
+    pub(super) noteworthy: Vec<(u32, u16)>,
+    /// New states whose moved node may act by itself for the first time, by place in `next`.
+    pub(super) fresh: Vec<Fresh>,
+}
+
+impl Shard {
+    pub(super) fn new(width: usize) -> Self {
+        Self {
+            seen: Fingerprints::default(),
+            lineage: Lineage::default(),
+            next: Vectors::with_capacity(width, 0),
+            noteworthy: Vec::new(),
+            fresh: Vec::new(),
+        }
+    }
+
+    pub(super) fn root(&mut self, fingerprint: u64, start: &[u32]) {
+        self.seen.insert(fingerprint);
+        self.lineage.push(Origin { parent: 0, step: 0 });
+        self.next.push(start);
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.seen.bytes() + self.lineage.bytes() + self.next.bytes()
+    }
+
+    /// Returns the number, among this shard's states, of the first in `next`.
+    pub(super) fn next_start(&self) -> usize {
+        self.lineage.len() - self.next.len()
+    }
+
+    /// Takes in the candidates of this shard, chunk by chunk, and returns how many were new.
+    pub(super) fn absorb(
+        &mut self,
+        at: usize,
+        chunks: &[Chunk],
+        around: &Surroundings<'_>,
+        room: usize,
+    ) -> usize {
+        let before = self.seen.len();
+        let mut hint = 0;
+        for chunk in chunks {
+            for batch in chunk.buckets[at].chunks(BATCH) {
+                self.seen.reserve(BATCH);
+                let mut glances = [0; BATCH];
+                for (glance, candidate) in glances.iter_mut().zip(batch) {
+                    *glance = self.seen.glance(candidate.fingerprint);
+                }
+                for (glance, candidate) in glances.iter().zip(batch) {
+                    if *glance == candidate.fingerprint {
+                        continue;
+                    }
+                    if self.seen.len() - before == room {
+                        return room;
+                    }
+                    if self.seen.insert(candidate.fingerprint) {
+                        let parent = around.level.row(candidate.parent as usize, &mut hint);
+                        self.welcome(around, candidate, parent);
+                    }
+                }
+            }
+        }
+        self.seen.len() - before
+    }
+
+    /// Makes a new state of a copy of its parent, and keeps it.
+    #[inline]
+    fn welcome(&mut self, around: &Surroundings<'_>, candidate: &Candidate, parent: Rows<'_>) {
+        let tables = around.tables;
+        let successor = &tables.successors[candidate.successor as usize];
+        let node = usize::from(successor.node);
+        let number = candidate.successor - tables.ranges[parent.word(node) as usize].start;
+        let step = number * around.width as u32 + node as u32;
+        self.lineage.push(Origin {
+            parent: around.expanded_before + candidate.parent,
+            step,
+        });
+        let agent = tables.agents[successor.next as usize];
+        let fresh = around.pruning.is_fresh(agent);
+        if successor.noteworthy || fresh {
+            let index = self.next.len() as u32;
+            if successor.noteworthy {
+                self.noteworthy.push((index, successor.node));
+            }
+            if fresh {
+                self.fresh.push((index, successor.node, agent));
+            }
+        }
+        let copy = match parent {
+            Rows::Narrow(_) if !around.narrow => None,
+            _ => self.next.push_copy(parent),
+        };
+        match copy {
+            Some(RowMut::Narrow(words)) => tables.patch(words, successor),
+            Some(RowMut::Wide(words)) => tables.patch(words, successor),
+            None => {
+                let mut words = vec![0; around.width];
+                parent.load(&mut words);
+                tables.patch(&mut words, successor);
+                self.next.push(&words);
+            }
+        }
+    }
+}
