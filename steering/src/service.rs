@@ -81,7 +81,8 @@ pub trait Service:
     }
 
     /// Returns the nodes whose state matters to this one, or `None` if the service does not know (CrystalBall §3.1).
-    fn neighbors(&self) -> Option<Vec<NodeId>> {
+    fn neighbors(&self, me: NodeId, setup: &Self::Setup) -> Option<Vec<NodeId>> {
+        let _ = (me, setup);
         None
     }
 

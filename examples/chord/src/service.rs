@@ -211,7 +211,7 @@ impl Service for Chord {
         }
     }
 
-    fn neighbors(&self) -> Option<Vec<NodeId>> {
+    fn neighbors(&self, _me: NodeId, _setup: &Setup) -> Option<Vec<NodeId>> {
         let mut neighbors: Vec<NodeId> = self.predecessor.into_iter().collect();
         neighbors.extend_from_slice(&self.successors);
         neighbors.extend_from_slice(&self.fingers);

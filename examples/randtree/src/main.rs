@@ -1,16 +1,7 @@
-//! Names what RandTree offers on the command line: its scenarios and its bugs.
+//! The command line of the RandTree example.
 
-use randtree::RandTree;
-use scry::Program;
+use std::process::ExitCode;
 
-fn main() {
-    println!("{}", RandTree::ABOUT);
-    println!("\nscenarios");
-    for scenario in RandTree::scenarios() {
-        println!("  {:<15} {}", scenario.name, scenario.about);
-    }
-    println!("\nbugs");
-    for bug in RandTree::bugs() {
-        println!("  {:<15} {}", bug.name, bug.about);
-    }
+fn main() -> ExitCode {
+    scry::main::<randtree::RandTree>()
 }

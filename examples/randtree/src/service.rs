@@ -126,7 +126,7 @@ impl Service for RandTree {
         }
     }
 
-    fn neighbors(&self) -> Option<Vec<NodeId>> {
+    fn neighbors(&self, _me: NodeId, _setup: &Setup) -> Option<Vec<NodeId>> {
         let mut all = self.children.clone();
         all.extend(&self.siblings);
         all.extend(self.parent);

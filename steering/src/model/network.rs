@@ -31,7 +31,8 @@ pub struct Connection {
 /// One node's view of its connections.
 #[derive(Clone, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
 pub struct Links {
-    /// The connections that are open here, by peer. Two to one peer exist after both opened at the same time.
+    /// The connections that are open here, by peer and then by age. There are several to one peer after both opened
+    /// one at the same time, or after the peer was reset and came back before this node learned of it.
     open: Vec<(NodeId, Connection)>,
     /// How many connections this node has opened to each peer. Outlives resets, as port numbers do in effect.
     opened: Vec<(NodeId, u32)>,
@@ -82,11 +83,12 @@ impl Links {
 
     fn knows(&self, me: NodeId, peer: NodeId, connection: Connection) -> bool {
         // A node reaches itself without a connection that could break.
-        peer == me || self.open.binary_search(&(peer, connection)).is_ok()
+        peer == me || self.open.contains(&(peer, connection))
     }
 
     fn accept(&mut self, peer: NodeId, connection: Connection) {
-        if let Err(at) = self.open.binary_search(&(peer, connection)) {
+        if !self.open.contains(&(peer, connection)) {
+            let at = self.open.partition_point(|(other, _)| *other <= peer);
             self.open.insert(at, (peer, connection));
         }
     }
@@ -102,7 +104,8 @@ impl Links {
                 true,
             );
         }
-        if let Some(&(_, connection)) = self.open.iter().find(|(to, _)| *to == peer) {
+        // The youngest: if the peer forgot an older one, this is the one it knows.
+        if let Some(&(_, connection)) = self.open.iter().rfind(|(to, _)| *to == peer) {
             return (connection, false);
         }
         let at = match self.opened.binary_search_by_key(&peer, |(to, _)| *to) {
@@ -395,7 +398,7 @@ pub fn before_handler<M: Clone + Ord, T, C>(
             ) {
                 return None;
             }
-            hang_up(links, inbox, *from);
+            hang_up_beside(links, inbox, *from, *connection, &mut parcels);
         }
         Event::Disconnect { from, connection } => {
             let at = inbox.notices.binary_search(&(*from, *connection)).ok()?;
@@ -403,7 +406,7 @@ pub fn before_handler<M: Clone + Ord, T, C>(
                 return None;
             }
             inbox.notices.remove(at);
-            hang_up(links, inbox, *from);
+            hang_up_beside(links, inbox, *from, *connection, &mut parcels);
         }
         Event::Break { peer } => {
             let broken = hang_up(links, inbox, *peer);
@@ -434,6 +437,20 @@ pub fn before_handler<M: Clone + Ord, T, C>(
     }
     inbox.tidy(me, links);
     Some(parcels)
+}
+
+/// Forgets a peer because one connection with it is dead, which ends the others as well.
+fn hang_up_beside<M: Clone + Ord>(
+    links: &mut Links,
+    inbox: &mut Inbox<M>,
+    peer: NodeId,
+    dead: Connection,
+    parcels: &mut Vec<(NodeId, Parcel<M>)>,
+) {
+    let others = hang_up(links, inbox, peer)
+        .into_iter()
+        .filter(|&connection| connection != dead);
+    parcels.extend(others.map(|connection| (peer, Parcel::Notice(connection))));
 }
 
 fn hang_up<M: Clone + Ord>(
