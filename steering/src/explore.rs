@@ -13,6 +13,7 @@ mod depth;
 mod frontier;
 pub mod limits;
 mod lineage;
+mod prefetch;
 mod prune;
 pub mod report;
 pub mod strategy;

@@ -124,10 +124,11 @@ impl Send {
 }
 
 impl Range {
+    /// Looks busy, so that the inner loop needs to tell it apart only where something can happen.
     pub(crate) const UNKNOWN: Self = Self {
         start: u32::MAX,
-        arrivals: 0,
-        all: 0,
+        arrivals: u32::MAX,
+        all: u32::MAX,
     };
 
     #[inline]

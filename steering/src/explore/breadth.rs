@@ -34,7 +34,7 @@ use crate::explore::{Counts, Found, Trail};
 const SHARD_BITS: u32 = 6;
 const SHARDS: usize = 1 << SHARD_BITS;
 /// How many states a thread expands at a time.
-const CHUNK: usize = 2048;
+const CHUNK: usize = 4096;
 /// How many chunks make a block.
 const CHUNKS: usize = 16;
 /// Below this many states in a block, starting threads costs more than it gains.

@@ -1,6 +1,7 @@
 //! The states of one level, waiting to be expanded, as small as their words allow.
 
 use crate::engine::tables::Word;
+use crate::explore::prefetch::prefetch;
 
 /// State vectors of equal width, one after the other, in 16-bit words as long as those suffice.
 #[derive(Debug)]
@@ -114,6 +115,15 @@ impl Rows<'_> {
                 .zip(*words)
                 .for_each(|(to, &word)| *to = word.get()),
             Self::Wide(words) => vector.copy_from_slice(words),
+        }
+    }
+
+    /// Starts to fetch the first word.
+    #[inline]
+    pub(crate) fn prefetch(&self) {
+        match self {
+            Self::Narrow(words) => prefetch(&words[0]),
+            Self::Wide(words) => prefetch(&words[0]),
         }
     }
 

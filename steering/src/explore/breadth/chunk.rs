@@ -3,6 +3,7 @@
 use crate::engine::tables::{Looked, Tables, Word};
 use crate::explore::breadth::{SHARDS, Surroundings, shard_of};
 use crate::explore::frontier::Rows;
+use crate::explore::prune::Pruning;
 use crate::explore::visited::nonzero;
 
 /// What came of expanding some states.
@@ -67,14 +68,44 @@ impl Chunk {
 
     pub(super) fn expand(&mut self, around: &Surroundings<'_>, range: std::ops::Range<usize>) {
         for (first, rows) in around.level.runs(range) {
-            match rows {
-                Rows::Narrow(words) => self.expand_rows(around, first, words),
-                Rows::Wide(words) => self.expand_rows(around, first, words),
+            match (rows, around.pruning) {
+                (Rows::Narrow(words), Pruning::Off) => self.expand_all(around, first, words),
+                (Rows::Wide(words), Pruning::Off) => self.expand_all(around, first, words),
+                (Rows::Narrow(words), _) => self.expand_pruned(around, first, words),
+                (Rows::Wide(words), _) => self.expand_pruned(around, first, words),
             }
         }
     }
 
-    fn expand_rows<W: Word>(&mut self, around: &Surroundings<'_>, first: usize, rows: &[W]) {
+    /// Expands states in which every node may do everything.
+    fn expand_all<W: Word>(&mut self, around: &Surroundings<'_>, first: usize, rows: &[W]) {
+        let tables = around.tables;
+        for (offset, words) in rows.chunks_exact(around.width).enumerate() {
+            let parent = (first + offset) as u32;
+            let fingerprint = tables.fingerprint(words);
+            for (node, word) in words[..words.len() - 1].iter().enumerate() {
+                let range = tables.ranges[word.get() as usize];
+                if range.all == 0 {
+                    continue;
+                }
+                if range.is_unknown() {
+                    self.put_aside(
+                        parent,
+                        Missing::Successors {
+                            node: node as u16,
+                            internal: true,
+                        },
+                    );
+                    continue;
+                }
+                let successors = range.start..range.start + range.all;
+                self.expand_node(tables, words, fingerprint, parent, successors);
+            }
+        }
+    }
+
+    /// Expands states in which only some nodes may act by themselves.
+    fn expand_pruned<W: Word>(&mut self, around: &Surroundings<'_>, first: usize, rows: &[W]) {
         let tables = around.tables;
         for (offset, words) in rows.chunks_exact(around.width).enumerate() {
             let parent = (first + offset) as u32;
@@ -83,11 +114,7 @@ impl Chunk {
             for (node, word) in words[..words.len() - 1].iter().enumerate() {
                 let internal = acting.contains(node as u16);
                 let range = tables.ranges[word.get() as usize];
-                let count = if internal { range.all } else { range.arrivals };
-                if count > 0 {
-                    let successors = range.start..range.start + count;
-                    self.expand_node(tables, words, fingerprint, parent, successors);
-                } else if range.is_unknown() {
+                if range.is_unknown() {
                     self.put_aside(
                         parent,
                         Missing::Successors {
@@ -95,7 +122,16 @@ impl Chunk {
                             internal,
                         },
                     );
+                    continue;
                 }
+                let count = if internal { range.all } else { range.arrivals };
+                self.expand_node(
+                    tables,
+                    words,
+                    fingerprint,
+                    parent,
+                    range.start..range.start + count,
+                );
             }
         }
     }

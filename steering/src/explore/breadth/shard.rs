@@ -4,8 +4,12 @@ use crate::explore::breadth::Surroundings;
 use crate::explore::breadth::chunk::{Candidate, Chunk};
 use crate::explore::frontier::{RowMut, Rows, Vectors};
 use crate::explore::lineage::{Lineage, Origin};
+use crate::explore::prefetch::prefetch;
 use crate::explore::prune::Fresh;
-use crate::explore::visited::{BATCH, Fingerprints};
+use crate::explore::visited::Fingerprints;
+
+/// How many look-ups are started before the first is finished, so that their cache misses overlap.
+const AHEAD: usize = 16;
 
 /// The states whose fingerprints start with the same bits.
 #[derive(Debug)]
@@ -56,27 +60,36 @@ impl Shard {
     ) -> usize {
         let before = self.seen.len();
         let mut hint = 0;
+        let mut new = Vec::with_capacity(AHEAD);
         for chunk in chunks {
-            for batch in chunk.buckets[at].chunks(BATCH) {
-                self.seen.reserve(BATCH);
-                let mut glances = [0; BATCH];
-                for (glance, candidate) in glances.iter_mut().zip(batch) {
-                    *glance = self.seen.glance(candidate.fingerprint);
+            let candidates = &chunk.buckets[at];
+            self.seen.reserve(candidates.len());
+            candidates
+                .iter()
+                .take(AHEAD)
+                .for_each(|candidate| self.seen.prefetch(candidate.fingerprint));
+            for (number, candidate) in candidates.iter().enumerate() {
+                if let Some(later) = candidates.get(number + AHEAD) {
+                    self.seen.prefetch(later.fingerprint);
                 }
-                for (glance, candidate) in glances.iter().zip(batch) {
-                    if *glance == candidate.fingerprint {
-                        continue;
-                    }
-                    if self.seen.len() - before == room {
-                        return room;
-                    }
-                    if self.seen.insert(candidate.fingerprint) {
-                        let parent = around.level.row(candidate.parent as usize, &mut hint);
-                        self.welcome(around, candidate, parent);
+                if self.seen.len() - before == room {
+                    break;
+                }
+                if self.seen.insert(candidate.fingerprint) {
+                    let parent = around.level.row(candidate.parent as usize, &mut hint);
+                    parent.prefetch();
+                    prefetch(&around.tables.successors[candidate.successor as usize]);
+                    new.push((*candidate, parent));
+                    if new.len() == AHEAD {
+                        new.drain(..).for_each(|(candidate, parent)| {
+                            self.welcome(around, &candidate, parent)
+                        });
                     }
                 }
             }
         }
+        new.drain(..)
+            .for_each(|(candidate, parent)| self.welcome(around, &candidate, parent));
         self.seen.len() - before
     }
 
