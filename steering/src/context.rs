@@ -4,6 +4,7 @@
 //! clock by itself either: [`Chance`] answers, with real dice in the live runtime, with every outcome in turn in the
 //! checker, and with a record in a replay.
 
+use std::cell::Cell;
 use std::fmt;
 use std::time::Duration;
 
@@ -80,6 +81,7 @@ pub trait Chance {
 /// What a handler sees of the world while it runs.
 pub struct Context<'a, S: Service> {
     me: NodeId,
+    me_asked: Cell<bool>,
     setup: &'a S::Setup,
     chance: &'a mut dyn Chance,
     effects: &'a mut Vec<Effect<S::Message, S::Timer>>,
@@ -95,6 +97,7 @@ impl<'a, S: Service> Context<'a, S> {
     ) -> Self {
         Self {
             me,
+            me_asked: Cell::new(false),
             setup,
             chance,
             effects,
@@ -103,7 +106,14 @@ impl<'a, S: Service> Context<'a, S> {
 
     /// Returns the id of the node the handler runs on.
     pub fn me(&self) -> NodeId {
+        self.me_asked.set(true);
         self.me
+    }
+
+    /// Tells whether the handler asked which node it runs on. One that did not does the same at any other node with
+    /// the same state and settings, and need not be run there again.
+    pub fn is_anonymous(&self) -> bool {
+        !self.me_asked.get()
     }
 
     /// Returns the node's static settings.
@@ -178,12 +188,10 @@ impl<'a, S: Service> Context<'a, S> {
         run: impl FnOnce(&mut Context<'_, L>) -> R,
     ) -> R {
         let mut inner = Vec::new();
-        let result = run(&mut Context::new(
-            self.me,
-            setup,
-            &mut *self.chance,
-            &mut inner,
-        ));
+        let mut context = Context::new(self.me, setup, &mut *self.chance, &mut inner);
+        let result = run(&mut context);
+        self.me_asked
+            .set(self.me_asked.get() || !context.is_anonymous());
         self.effects
             .extend(inner.into_iter().map(|effect| match effect {
                 Effect::Send { to, message: body } => Effect::Send {

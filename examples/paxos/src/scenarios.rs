@@ -164,13 +164,16 @@ fn three(request: &Request<'_, Paxos>) -> Result<(), String> {
 pub fn plain_system(proposers: u32, acceptors: u32, bugs: Bugs) -> System<Paxos> {
     let voters: Vec<NodeId> = (0..acceptors).map(NodeId::new).collect();
     System::new((0..acceptors + proposers).map(|number| {
+        let part = if number < acceptors {
+            Part::Acceptor
+        } else {
+            Part::Proposer
+        };
         let setup = Setup {
-            part: match number < acceptors {
-                true => Part::Acceptor,
-                false => Part::Proposer,
-            },
+            part,
             acceptors: voters.clone(),
-            value: number,
+            // Acceptors propose nothing; with equal settings what one of them does is known of all.
+            value: if part == Part::Proposer { number } else { 0 },
             rounds: 1,
             indices: 1,
             bugs,

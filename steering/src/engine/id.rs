@@ -38,6 +38,8 @@ macro_rules! ids {
 ids! {
     /// What the handlers of one node see: service state, timers, ticks.
     LocalId,
+    /// The same without the node: equal at two nodes that are in the same state.
+    PlainId,
     /// A message.
     MessageId,
     /// A timer.

@@ -159,7 +159,8 @@ impl Tables {
     }
 
     /// Computes a state's fingerprint from scratch. The last word is the budget's.
-    #[inline]
+    // Not inlined, so that the sum stays in a register.
+    #[inline(never)]
     pub(crate) fn fingerprint<W: Word>(&self, words: &[W]) -> u64 {
         let (budget, nodes) = words
             .split_last()

@@ -7,9 +7,10 @@
 use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
 use scry_protocol::NodeId;
+use serde::Serialize;
 
 use crate::context::Effect;
-use crate::engine::id::{CallId, LocalId, MessageId, TimerId, TossesId};
+use crate::engine::id::{CallId, LocalId, MessageId, PlainId, TimerId, TossesId};
 use crate::engine::intern::Interner;
 use crate::engine::judge::{Finding, Judges};
 use crate::model::event::{Event, EventOf, Input};
@@ -64,12 +65,17 @@ pub trait Transitions {
 #[derive(Debug)]
 pub struct Typed<S: Service> {
     setups: Vec<(NodeId, S::Setup)>,
-    locals: Interner<LocalId, (usize, Local<S>)>,
+    /// By position: the first node with the same settings.
+    twins: Vec<usize>,
+    plains: Interner<PlainId, Local<S>>,
+    locals: Interner<LocalId, (usize, PlainId)>,
     messages: Interner<MessageId, S::Message>,
     timers: Interner<TimerId, S::Timer>,
     calls: Interner<CallId, S::Call>,
     tosses: Interner<TossesId, Tosses>,
     memo: HashMap<(LocalId, InputIds), Vec<Ended>, FxBuildHasher>,
+    /// Where to find what a handler did that never asked which node it runs on, for all nodes with its settings.
+    anonymous: HashMap<(usize, PlainId, InputIds), LocalId, FxBuildHasher>,
     judges: Judges<S>,
     handler_runs: u64,
     truncated: bool,
@@ -85,13 +91,16 @@ impl<S: Service> Typed<S> {
             .collect();
         let judges = Judges::new(setups.iter().map(|(id, _)| *id).collect(), properties);
         Self {
+            twins: twins(&setups),
             setups,
+            plains: Interner::default(),
             locals: Interner::default(),
             messages: Interner::default(),
             timers: Interner::default(),
             calls: Interner::default(),
             tosses: Interner::default(),
             memo: HashMap::default(),
+            anonymous: HashMap::default(),
             judges,
             handler_runs: 0,
             truncated: false,
@@ -110,7 +119,8 @@ impl<S: Service> Typed<S> {
 
     /// Gives a local state of the node at a position its id.
     pub fn intern_local(&mut self, position: usize, local: Local<S>) -> LocalId {
-        self.locals.intern((position, local))
+        let plain = self.plains.intern(local);
+        self.locals.intern((position, plain))
     }
 
     /// Gives a message its id.
@@ -120,7 +130,7 @@ impl<S: Service> Typed<S> {
 
     /// Returns the local state of an id.
     pub fn local(&self, id: LocalId) -> &Local<S> {
-        &self.locals.value(id).1
+        self.plains.value(self.locals.value(id).1)
     }
 
     /// Returns the message of an id.
@@ -143,7 +153,12 @@ impl<S: Service> Typed<S> {
     }
 
     fn run(&mut self, local: LocalId, input: &InputIds) -> Vec<Ended> {
-        let plain = match input {
+        let (position, plain) = *self.locals.value(local);
+        let shared = (self.twins[position], plain, input.clone());
+        if let Some(&twin) = self.anonymous.get(&shared) {
+            return self.same_as(twin, position, input);
+        }
+        let value = match input {
             Input::Message { from, message } => Input::Message {
                 from: *from,
                 message: self.messages.value(*message).clone(),
@@ -153,17 +168,28 @@ impl<S: Service> Typed<S> {
             Input::Disconnect(peer) => Input::Disconnect(*peer),
             Input::Restart => Input::Restart,
         };
-        let (position, state) = self.locals.value(local);
-        let position = *position;
         let (node, setup) = &self.setups[position];
-        let outcomes = handler::run_all::<S>(*node, setup, state, &plain);
+        let outcomes = handler::run_all::<S>(*node, setup, self.plains.value(plain), &value);
         self.handler_runs += outcomes.all.len() as u64;
         self.truncated |= outcomes.truncated;
+        if outcomes.all.iter().all(|outcome| outcome.anonymous) {
+            self.anonymous.insert(shared, local);
+        }
         outcomes
             .all
             .into_iter()
             .map(|outcome| self.intern_outcome(position, outcome))
             .collect()
+    }
+
+    /// Returns what happened at a twin, as it would happen here.
+    fn same_as(&mut self, twin: LocalId, position: usize, input: &InputIds) -> Vec<Ended> {
+        let mut all = self.memo[&(twin, input.clone())].clone();
+        for ended in &mut all {
+            let (_, plain) = *self.locals.value(ended.local);
+            ended.local = self.locals.intern((position, plain));
+        }
+        all
     }
 
     fn intern_outcome(&mut self, position: usize, outcome: handler::Outcome<S>) -> Ended {
@@ -199,7 +225,7 @@ impl<S: Service> Transitions for Typed<S> {
     }
 
     fn timers(&mut self, local: LocalId) -> Vec<TimerId> {
-        let armed = self.locals.value(local).1.timers.clone();
+        let armed = self.local(local).timers.clone();
         armed
             .into_iter()
             .map(|timer| self.timers.intern(timer))
@@ -207,9 +233,9 @@ impl<S: Service> Transitions for Typed<S> {
     }
 
     fn calls(&mut self, local: LocalId) -> Vec<CallId> {
-        let (position, state) = self.locals.value(local);
-        let (node, setup) = &self.setups[*position];
-        let calls = state.service.calls(*node, setup);
+        let (position, plain) = *self.locals.value(local);
+        let (node, setup) = &self.setups[position];
+        let calls = self.plains.value(plain).service.calls(*node, setup);
         calls
             .into_iter()
             .map(|call| self.calls.intern(call))
@@ -217,7 +243,7 @@ impl<S: Service> Transitions for Typed<S> {
     }
 
     fn is_over(&self, local: LocalId) -> bool {
-        self.locals.value(local).1.panic.is_some()
+        self.local(local).panic.is_some()
     }
 
     fn transport(&self, message: MessageId) -> Transport {
@@ -225,15 +251,15 @@ impl<S: Service> Transitions for Typed<S> {
     }
 
     fn is_noteworthy(&mut self, before: LocalId, after: LocalId) -> bool {
-        let locals = &self.locals;
+        let (locals, plains, setups) = (&self.locals, &self.plains, &self.setups);
         self.judges
-            .is_noteworthy(before, after, |id| view(locals, &self.setups, id))
+            .is_noteworthy(before, after, |id| view(locals, plains, setups, id))
     }
 
     fn findings(&mut self, ids: &[LocalId], changed: Option<usize>) -> Vec<Finding> {
-        let locals = &self.locals;
+        let (locals, plains, setups) = (&self.locals, &self.plains, &self.setups);
         self.judges
-            .findings(ids, changed, |id| view(locals, &self.setups, id))
+            .findings(ids, changed, |id| view(locals, plains, setups, id))
     }
 
     fn handler_runs(&self) -> u64 {
@@ -251,6 +277,7 @@ impl<S: Service> Transitions for Typed<S> {
     fn bytes(&self) -> usize {
         let memo = self.memo.capacity() * size_of::<((LocalId, InputIds), Vec<Ended>)>();
         self.locals.bytes()
+            + self.plains.bytes()
             + self.messages.bytes()
             + self.timers.bytes()
             + self.calls.bytes()
@@ -258,14 +285,32 @@ impl<S: Service> Transitions for Typed<S> {
     }
 }
 
+/// Finds for each node the first one with the same settings. Settings that cannot be compared are taken to differ.
+fn twins<Setup: Serialize>(setups: &[(NodeId, Setup)]) -> Vec<usize> {
+    let spelled: Vec<Option<String>> = setups
+        .iter()
+        .map(|(_, setup)| serde_json::to_string(setup).ok())
+        .collect();
+    let first = |at: usize| {
+        spelled
+            .iter()
+            .position(|other| other.is_some() && *other == spelled[at])
+    };
+    (0..setups.len())
+        .map(|at| first(at).unwrap_or(at))
+        .collect()
+}
+
 fn view<'a, S: Service>(
-    locals: &'a Interner<LocalId, (usize, Local<S>)>,
+    locals: &Interner<LocalId, (usize, PlainId)>,
+    plains: &'a Interner<PlainId, Local<S>>,
     setups: &[(NodeId, S::Setup)],
     id: LocalId,
 ) -> (View<'a, S>, bool) {
-    let (position, local) = locals.value(id);
+    let (position, plain) = *locals.value(id);
+    let local = plains.value(plain);
     let view = View {
-        id: setups[*position].0,
+        id: setups[position].0,
         state: &local.service,
         timers: &local.timers,
     };

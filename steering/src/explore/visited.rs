@@ -56,12 +56,25 @@ impl Fingerprints {
         let count = lines_for(self.used + more);
         if count > self.lines.len() {
             let old = std::mem::replace(&mut self.lines, vec![Line([0; SLOTS]); count]);
-            self.used = 0;
-            for fingerprint in old.into_iter().flat_map(|line| line.0) {
-                if fingerprint != 0 {
-                    self.insert(fingerprint);
-                }
+            for Line(slots) in old {
+                slots
+                    .into_iter()
+                    .take_while(|&slot| slot != 0)
+                    .for_each(|fingerprint| self.place(fingerprint));
             }
+        }
+    }
+
+    /// Puts a fingerprint that is known to be missing into the first free slot.
+    fn place(&mut self, fingerprint: u64) {
+        let mask = self.lines.len() - 1;
+        let mut at = fingerprint as usize & mask;
+        loop {
+            if let Some(free) = self.lines[at].0.iter_mut().find(|slot| **slot == 0) {
+                *free = fingerprint;
+                return;
+            }
+            at = (at + 1) & mask;
         }
     }
 

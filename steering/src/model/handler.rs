@@ -48,6 +48,8 @@ pub struct Outcome<S: Service> {
     pub effects: Vec<Effect<S::Message, S::Timer>>,
     /// The choices that led here.
     pub tosses: Tosses,
+    /// Whether the handler never asked which node it runs on, nor for a number drawn for that node.
+    pub anonymous: bool,
 }
 
 /// Boots a node for the first time, in each way it can start.
@@ -102,6 +104,7 @@ pub fn run<S: Service>(
     }
     let mut service = local.service.clone();
     let mut effects = Vec::new();
+    let mut anonymous = false;
     let ended = quietly(|| {
         let cx = &mut Context::new(node, setup, &mut chance, &mut effects);
         match input.clone() {
@@ -111,9 +114,10 @@ pub fn run<S: Service>(
             Input::Disconnect(peer) => service.on_disconnect(cx, peer),
             Input::Restart => unreachable!("a restart has no handler but `start`"),
         }
+        anonymous = cx.is_anonymous();
     });
     match ended {
-        Ok(()) => chance.into_outcome(service, timers, effects),
+        Ok(()) => chance.into_outcome(service, timers, effects, anonymous),
         Err(said) => panicked(local, Some(said), chance.recorded),
     }
 }
@@ -129,6 +133,7 @@ fn panicked<S: Service>(local: &Local<S>, said: Option<String>, tosses: Tosses) 
         local,
         effects: Vec::new(),
         tosses,
+        anonymous: false,
     }
 }
 
@@ -145,7 +150,7 @@ fn start<S: Service>(
         &mut Context::new(node, setup, &mut chance, &mut effects),
         disk,
     );
-    chance.into_outcome(service, Vec::new(), effects)
+    chance.into_outcome(service, Vec::new(), effects, false)
 }
 
 fn enumerate<S: Service>(mut run: impl FnMut(&Tosses) -> Outcome<S>) -> Outcomes<S> {
@@ -212,6 +217,7 @@ impl<'a> Scripted<'a> {
         service: S,
         mut timers: Vec<S::Timer>,
         effects: Vec<Effect<S::Message, S::Timer>>,
+        anonymous: bool,
     ) -> Outcome<S> {
         let mut network = Vec::new();
         for effect in effects {
@@ -232,6 +238,7 @@ impl<'a> Scripted<'a> {
         Outcome {
             local,
             effects: network,
+            anonymous: anonymous && self.recorded.draws.is_empty(),
             tosses: self.recorded,
         }
     }

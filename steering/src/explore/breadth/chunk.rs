@@ -79,28 +79,32 @@ impl Chunk {
 
     /// Expands states in which every node may do everything.
     fn expand_all<W: Word>(&mut self, around: &Surroundings<'_>, first: usize, rows: &[W]) {
-        let tables = around.tables;
         for (offset, words) in rows.chunks_exact(around.width).enumerate() {
-            let parent = (first + offset) as u32;
-            let fingerprint = tables.fingerprint(words);
-            for (node, word) in words[..words.len() - 1].iter().enumerate() {
-                let range = tables.ranges[word.get() as usize];
-                if range.all == 0 {
-                    continue;
-                }
-                if range.is_unknown() {
-                    self.put_aside(
-                        parent,
-                        Missing::Successors {
-                            node: node as u16,
-                            internal: true,
-                        },
-                    );
-                    continue;
-                }
-                let successors = range.start..range.start + range.all;
-                self.expand_node(tables, words, fingerprint, parent, successors);
+            self.expand_state(around.tables, words, (first + offset) as u32);
+        }
+    }
+
+    // A function of its own, so that its few variables stay in registers.
+    #[inline(never)]
+    fn expand_state<W: Word>(&mut self, tables: &Tables, words: &[W], parent: u32) {
+        let fingerprint = tables.fingerprint(words);
+        for (node, word) in words[..words.len() - 1].iter().enumerate() {
+            let range = tables.ranges[word.get() as usize];
+            if range.all == 0 {
+                continue;
             }
+            if range.is_unknown() {
+                self.put_aside(
+                    parent,
+                    Missing::Successors {
+                        node: node as u16,
+                        internal: true,
+                    },
+                );
+                continue;
+            }
+            let successors = range.start..range.start + range.all;
+            self.expand_node(tables, words, fingerprint, parent, successors);
         }
     }
 

@@ -9,7 +9,7 @@ use crate::explore::prune::Fresh;
 use crate::explore::visited::Fingerprints;
 
 /// How many look-ups are started before the first is finished, so that their cache misses overlap.
-const AHEAD: usize = 16;
+const AHEAD: usize = 32;
 
 /// The states whose fingerprints start with the same bits.
 #[derive(Debug)]
