@@ -3,6 +3,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`check`] | `check`: explore a scenario and report |
+//! | [`properties`] | `properties`: read a property file and show how it is judged |
 //! | `progress` | the line that moves while it does |
 //! | [`text`], [`json`] | the report for people and for machines |
 //! | [`diagram`] | a path as a sequence diagram in text |
@@ -11,6 +12,7 @@ pub mod check;
 pub mod diagram;
 pub mod json;
 mod progress;
+pub mod properties;
 pub mod text;
 
 use std::process::ExitCode;
@@ -26,6 +28,8 @@ pub const EXIT_FINE: u8 = 0;
 pub const EXIT_VIOLATED: u8 = 1;
 /// The command line cannot be understood (`EX_USAGE`).
 pub const EXIT_USAGE: u8 = 64;
+/// A file that was named cannot be understood (`EX_CONFIG`).
+pub const EXIT_CONFIGURATION: u8 = 78;
 
 #[derive(Debug, Parser)]
 struct Arguments<O: clap::Args> {
@@ -37,8 +41,13 @@ struct Arguments<O: clap::Args> {
 enum Command<O: clap::Args> {
     /// Explores what can become of a scenario, and reports every way to break a property.
     ///
-    /// Exits with 0 if nothing is wrong, with 1 if a property is violated, with 64 if the command line is.
+    /// Exits with 0 if nothing is wrong, with 1 if a property is violated, with 64 if the command line cannot be
+    /// understood, with 78 if the property file cannot.
     Check(Box<check::Check<O>>),
+    /// Reads a property file for this service and shows how each property is judged.
+    ///
+    /// Exits with 0 if it can be used, with 78 if something is wrong with it, which is then said.
+    Properties(properties::Properties),
 }
 
 /// Runs a service's command line with the arguments of the process.
@@ -57,6 +66,9 @@ fn run<S: Program>(arguments: impl IntoIterator<Item = std::ffi::OsString>) -> u
         Ok(Arguments {
             command: Command::Check(check),
         }) => check::run::<S>(&check),
+        Ok(Arguments {
+            command: Command::Properties(arguments),
+        }) => properties::run::<S>(&arguments),
         Err(error) => {
             // Nothing is left to be done if the message cannot be written.
             let _ = error.print();

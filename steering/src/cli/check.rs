@@ -1,14 +1,18 @@
 //! `check`: explores a scenario and reports.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use crate::cli::progress::Progress;
-use crate::cli::{EXIT_FINE, EXIT_USAGE, EXIT_VIOLATED, json, text};
+use crate::cli::{
+    EXIT_CONFIGURATION, EXIT_FINE, EXIT_USAGE, EXIT_VIOLATED, json, properties, text,
+};
 use crate::explore::{Limits, Options, Report, Search, Stop, Strategy};
 use crate::model::fault::Faults;
 use crate::model::system::System;
 use crate::program::{Program, Request};
+use crate::property::Property;
 
 /// How long a search goes on before the clock is looked at.
 const SLICE: Duration = Duration::from_millis(20);
@@ -76,6 +80,9 @@ pub struct Check<O: clap::Args> {
     #[arg(long, value_name = "COUNT", help_heading = "Fault budget")]
     duplicates: Option<u8>,
 
+    /// Judge by the properties of this file instead of those built in (see `properties`).
+    #[arg(long, value_name = "FILE")]
+    properties: Option<PathBuf>,
     /// Print one JSON object instead of text.
     #[arg(long)]
     json: bool,
@@ -102,7 +109,17 @@ pub struct Ended<S: Program> {
 
 /// Runs the command and returns the exit code.
 pub fn run<S: Program>(check: &Check<S::Options>) -> u8 {
-    match explore::<S>(check) {
+    let properties = match &check.properties {
+        None => S::properties(),
+        Some(path) => match properties::load::<S>(path) {
+            Ok(set) => set.properties(),
+            Err(error) => {
+                eprintln!("{error}");
+                return EXIT_CONFIGURATION;
+            }
+        },
+    };
+    match explore::<S>(check, properties) {
         Ok(ended) => {
             match check.json {
                 true => println!("{}", json::report(&ended)),
@@ -124,7 +141,10 @@ pub fn run<S: Program>(check: &Check<S::Options>) -> u8 {
     }
 }
 
-fn explore<S: Program>(check: &Check<S::Options>) -> Result<Ended<S>, Vec<String>> {
+fn explore<S: Program>(
+    check: &Check<S::Options>,
+    properties: Vec<Property<S>>,
+) -> Result<Ended<S>, Vec<String>> {
     let (scenario, bugs, system) = prepare::<S>(check)?;
     let (start, steps) = system
         .start()
@@ -142,7 +162,7 @@ fn explore<S: Program>(check: &Check<S::Options>) -> Result<Ended<S>, Vec<String
     };
     let begun = Instant::now();
     let mut search =
-        Search::new(&start, S::properties(), options).map_err(|error| vec![error.to_string()])?;
+        Search::new(&start, properties, options).map_err(|error| vec![error.to_string()])?;
     watch(&mut search, begun, check.seconds, !check.json);
     let report = search.finish();
     Ok(Ended {
