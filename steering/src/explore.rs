@@ -198,6 +198,19 @@ impl<S: Service> Search<S> {
         }
     }
 
+    /// Spells out the states that wait to be expanded. Between two calls of [`advance`](Self::advance) with one step,
+    /// every state that is found waits once, so that all of them together are the states visited; only a depth-first
+    /// search leaves out those at its bound.
+    pub fn frontier(&self) -> Vec<Simulation<S>> {
+        let mut states = Vec::new();
+        let see = |words: &[u32]| states.push(self.world.decode(words));
+        match &self.walk {
+            Walk::Breadth(breadth) => breadth.for_each_waiting(see),
+            Walk::Depth(depth) => depth.for_each_waiting(see),
+        }
+        states
+    }
+
     /// Reports what was found so far. Every path is replayed on plain values first.
     pub fn finish(mut self) -> Report<S> {
         let stop = self.advance(0).unwrap_or(Stop::Caller);

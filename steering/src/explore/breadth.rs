@@ -174,6 +174,22 @@ impl Breadth {
         }
     }
 
+    /// Shows the words of every state that waits to be expanded.
+    pub(crate) fn for_each_waiting(&self, mut see: impl FnMut(&[u32])) {
+        let mut words = vec![0; self.width];
+        let mut hint = 0;
+        for at in self.cursor..self.level.len() {
+            self.level.row(at, &mut hint).load(&mut words);
+            see(&words);
+        }
+        for shard in &self.shards {
+            for index in 0..shard.next.len() {
+                shard.next.load(index, &mut words);
+                see(&words);
+            }
+        }
+    }
+
     fn block<T: Transitions>(&mut self, world: &mut World<T>) {
         let block = self.cursor..(self.cursor + CHUNK * CHUNKS).min(self.level.len());
         let threads = if block.len() < PARALLEL_MIN {

@@ -95,6 +95,12 @@ impl Depth {
         }
     }
 
+    /// Shows the words of every state on the way to where the search is.
+    pub(crate) fn for_each_waiting(&self, see: impl FnMut(&[u32])) {
+        let words = self.stack.iter().map(|visit| visit.words.as_slice());
+        words.for_each(see);
+    }
+
     fn step<T: Transitions>(&mut self, world: &mut World<T>) {
         let Some(visit) = self.stack.last_mut() else {
             return;

@@ -54,7 +54,13 @@ pub struct Outcome<S: Service> {
 
 /// Boots a node for the first time, in each way it can start.
 pub fn boot<S: Service>(node: NodeId, setup: &S::Setup) -> Outcomes<S> {
-    enumerate(|tosses| start(node, setup, None, 0, tosses))
+    enumerate(|tosses| {
+        let mut chance = Scripted::new(tosses, 0, u64::from(node.get()));
+        let mut effects = Vec::new();
+        let cx = &mut Context::new(node, setup, &mut chance, &mut effects);
+        let service = S::start(cx, None);
+        chance.into_outcome(service, Vec::new(), effects, false)
+    })
 }
 
 /// Runs the handler for `input` in each way it can end, in the order of its choices.
@@ -85,17 +91,7 @@ pub fn run<S: Service>(
     tosses: &Tosses,
 ) -> Outcome<S> {
     if matches!(input, Input::Restart) {
-        let mut outcome = None;
-        let ended = quietly(|| {
-            outcome = Some(start(
-                node,
-                setup,
-                Some(local.service.disk()),
-                local.ticks,
-                tosses,
-            ))
-        });
-        return outcome.unwrap_or_else(|| panicked(local, ended.err(), Tosses::default()));
+        return restart(node, setup, local, tosses);
     }
     let mut chance = Scripted::new(tosses, local.ticks, seed(node, local, input));
     let mut timers = local.timers.clone();
@@ -122,6 +118,26 @@ pub fn run<S: Service>(
     }
 }
 
+/// Starts a node again with what its last life left on disk.
+fn restart<S: Service>(
+    node: NodeId,
+    setup: &S::Setup,
+    local: &Local<S>,
+    tosses: &Tosses,
+) -> Outcome<S> {
+    let mut chance = Scripted::new(tosses, local.ticks, u64::from(node.get()));
+    let mut effects = Vec::new();
+    let mut service = None;
+    let ended = quietly(|| {
+        let cx = &mut Context::new(node, setup, &mut chance, &mut effects);
+        service = Some(S::start(cx, Some(local.service.disk())));
+    });
+    match service {
+        Some(service) => chance.into_outcome(service, Vec::new(), effects, false),
+        None => panicked(local, ended.err(), chance.recorded),
+    }
+}
+
 /// The node as it was, marked: what a handler did before it panicked is not seen by anybody.
 fn panicked<S: Service>(local: &Local<S>, said: Option<String>, tosses: Tosses) -> Outcome<S> {
     let local = Local {
@@ -135,22 +151,6 @@ fn panicked<S: Service>(local: &Local<S>, said: Option<String>, tosses: Tosses) 
         tosses,
         anonymous: false,
     }
-}
-
-fn start<S: Service>(
-    node: NodeId,
-    setup: &S::Setup,
-    disk: Option<S::Disk>,
-    ticks: u64,
-    tosses: &Tosses,
-) -> Outcome<S> {
-    let mut chance = Scripted::new(tosses, ticks, u64::from(node.get()));
-    let mut effects = Vec::new();
-    let service = S::start(
-        &mut Context::new(node, setup, &mut chance, &mut effects),
-        disk,
-    );
-    chance.into_outcome(service, Vec::new(), effects, false)
 }
 
 fn enumerate<S: Service>(mut run: impl FnMut(&Tosses) -> Outcome<S>) -> Outcomes<S> {
@@ -325,4 +325,49 @@ fn quietly(run: impl FnOnce()) -> Result<(), String> {
             .downcast::<&str>()
             .map_or_else(|_| "no message".to_owned(), |said| (*said).to_owned()),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Starts in one of three ways, of which the second panics.
+    #[derive(Clone, Debug, Eq, Hash, PartialEq, Serialize, Deserialize)]
+    struct Fragile(u32);
+
+    impl Service for Fragile {
+        type Message = ();
+        type Timer = ();
+        type Call = ();
+        type Setup = ();
+        type Disk = ();
+
+        fn start(cx: &mut Context<'_, Self>, disk: Option<()>) -> Self {
+            let way = if disk.is_some() { cx.choose(3) } else { 0 };
+            assert_ne!(way, 1, "this way leads nowhere");
+            Self(way)
+        }
+
+        fn on_message(&mut self, _: &mut Context<'_, Self>, _: NodeId, (): ()) {}
+        fn on_timer(&mut self, _: &mut Context<'_, Self>, (): ()) {}
+        fn on_call(&mut self, _: &mut Context<'_, Self>, (): ()) {}
+        fn disk(&self) {}
+    }
+
+    #[test]
+    fn a_restart_that_panics_keeps_the_choices_that_led_there() {
+        let node = NodeId::new(0);
+        let booted = boot::<Fragile>(node, &()).all.swap_remove(0).local;
+        let outcomes = run_all(node, &(), &booted, &Input::Restart);
+        assert!(!outcomes.truncated);
+        let seen = outcomes.all.iter().map(|outcome| {
+            let again = run(node, &(), &booted, &Input::Restart, &outcome.tosses);
+            assert_eq!(again, *outcome);
+            (outcome.local.service.0, outcome.local.panic.is_some())
+        });
+        assert_eq!(
+            seen.collect::<Vec<_>>(),
+            [(0, false), (0, true), (2, false)]
+        );
+    }
 }

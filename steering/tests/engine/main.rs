@@ -1,0 +1,12 @@
+//! The engine and its strategies against plain values: generated services, the requirements by their ids, and the
+//! defects known of peers.
+
+mod differential;
+mod limits;
+mod network;
+mod peers_defects;
+mod reference;
+mod requirements;
+mod scale;
+mod table;
+mod toys;
