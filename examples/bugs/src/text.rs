@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use scry::cli::text::grouped;
 
-use crate::hunt::{Extent, Found, Levels, Row, milliseconds};
+use crate::hunt::{Found, Levels, REACH_STATES, Reach, Row, milliseconds};
 
 /// How long consequence prediction may take to be of use.
 const PROMPT: Duration = Duration::from_millis(200);
@@ -13,10 +13,16 @@ const PROMPT: Duration = Duration::from_millis(200);
 /// Writes everything: the tables, the verdict and the paths.
 pub fn report(rows: &[Row]) -> String {
     let mut out = String::new();
-    out.push_str("From the start state: steps to it, and what it takes to find the bug there. From the initial state:\n");
-    out.push_str("breadth-first search for a hundred times as long as consequence prediction took (1 s to 30 s).\n\n");
+    out.push_str(
+        "Consequence prediction and breadth-first search from the start state, `start` steps in, to the first violation;\n\
+         breadth-first search from the initial state for a hundred times as long as consequence prediction took, 1 s at\n\
+         the least; and the service without bugs, explored by breadth-first search to a bound:\n\n",
+    );
     out.push_str(&searches(rows));
-    out.push_str("\nBoth searches from the start state to the end of the bug's depth:\n\n");
+    out.push_str(&format!(
+        "\nBoth from the start state to the end of the bug's depth, and how deep each gets with {} states:\n\n",
+        grouped(REACH_STATES)
+    ));
     out.push_str(&levels(rows));
     out.push('\n');
     out.push_str(&verdict(rows));
@@ -105,27 +111,44 @@ fn reached(found: &Found) -> String {
 
 fn levels(rows: &[Row]) -> String {
     let head = [
-        "bug",
-        "service",
-        "depth",
-        "consequence",
-        "ms",
-        "breadth",
-        "ms",
+        [
+            "",
+            "",
+            "",
+            "consequence",
+            "",
+            "breadth",
+            "",
+            "saved",
+            "",
+            "deepest",
+            "",
+        ],
+        [
+            "bug",
+            "service",
+            "depth",
+            "states",
+            "ms",
+            "states",
+            "ms",
+            "states",
+            "time",
+            "consequence",
+            "breadth",
+        ],
     ];
-    let mut lines = vec![(
-        head.map(str::to_owned).to_vec(),
-        "states and time saved".to_owned(),
-    )];
+    let mut lines: Vec<(Vec<String>, String)> = head
+        .into_iter()
+        .map(|cells| (cells.map(str::to_owned).to_vec(), String::new()))
+        .collect();
     for row in rows {
-        let Some(Levels {
+        let Some(levels) = &row.levels else { continue };
+        let Levels {
             depth,
             consequence,
             exhaustive,
-        }) = &row.levels
-        else {
-            continue;
-        };
+        } = levels;
         let cells = vec![
             row.case.bug.to_owned(),
             row.case.service.to_owned(),
@@ -134,16 +157,21 @@ fn levels(rows: &[Row]) -> String {
             ms(consequence.elapsed),
             grouped(exhaustive.states),
             ms(exhaustive.elapsed),
+            format!("{:.1} ×", levels.states_ratio()),
+            format!("{:.1} ×", levels.time_ratio()),
+            reach(&row.consequence_reach),
+            reach(&row.exhaustive_reach),
         ];
-        lines.push((cells, ratios(consequence, exhaustive)));
+        lines.push((cells, String::new()));
     }
     aligned(&lines)
 }
 
-fn ratios(consequence: &Extent, exhaustive: &Extent) -> String {
-    let states = exhaustive.states as f64 / consequence.states as f64;
-    let time = exhaustive.elapsed.as_secs_f64() / consequence.elapsed.as_secs_f64().max(1e-9);
-    format!("{states:>8.1} ×  {time:>6.1} ×")
+fn reach(reach: &Reach) -> String {
+    match reach.exhausted {
+        true => format!("{}, all {}", reach.depth, grouped(reach.states)),
+        false => reach.depth.to_string(),
+    }
 }
 
 fn ms(elapsed: Duration) -> String {
