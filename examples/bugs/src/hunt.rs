@@ -1,0 +1,377 @@
+//! The searches for one bug from its start state, and what they report without the service's types.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use clap::{Args, Command, FromArgMatches};
+use scry::cli::{diagram, json};
+use scry::explore::{SearchError, Stop};
+use scry::model::system::ScriptError;
+use scry::{
+    Limits, NodeId, Options, Program, Report, Request, Search, Simulation, Strategy, System,
+    Violation,
+};
+use serde_json::Value;
+
+use crate::catalogue::Case;
+use crate::initial::{self, Watch};
+
+/// No search from a start state needs as many states. It ends a search that has gone astray.
+const STATES_MAX: u64 = 10_000_000;
+/// How many states a search may look at to show how far it gets.
+pub const REACH_STATES: u64 = 100_000;
+/// How many times a search to a given depth is run. The shortest time counts: the others were disturbed.
+const RUNS: usize = 5;
+
+/// What came of hunting one bug.
+#[derive(Debug)]
+pub struct Row {
+    /// The bug.
+    pub case: Case,
+    /// How many steps lead from the initial state to the start state.
+    pub start_steps: usize,
+    /// Consequence prediction from the start state, to the first violation.
+    pub consequence: Found,
+    /// Breadth-first search from the start state, to the first violation.
+    pub start_bfs: Found,
+    /// Both to the end of the bug's depth, if it was found.
+    pub levels: Option<Levels>,
+    /// How far consequence prediction from the start state gets with [`REACH_STATES`].
+    pub consequence_reach: Reach,
+    /// How far breadth-first search from the start state gets with as many.
+    pub exhaustive_reach: Reach,
+    /// Breadth-first search from the initial state, if there was a watch.
+    pub initial_bfs: Option<Found>,
+    /// The service without bugs.
+    pub fixed: Fixed,
+}
+
+/// A search for the first violation.
+#[derive(Debug)]
+pub struct Found {
+    /// The violation of the bug's property, if there is one.
+    pub told: Option<Told>,
+    /// The steps to it, or to the farthest state that was seen.
+    pub depth: u32,
+    /// How many states were seen.
+    pub states: u64,
+    /// How long it took.
+    pub elapsed: Duration,
+}
+
+/// A violation without the service's types.
+#[derive(Debug)]
+pub struct Told {
+    /// The nodes it is at.
+    pub nodes: Vec<NodeId>,
+    /// What is wrong, in words.
+    pub explanation: Option<String>,
+    /// The steps to it, as the service's own `check --json` writes them.
+    pub path: Vec<Value>,
+    /// The steps to it, drawn.
+    pub diagram: String,
+}
+
+/// Both searches to the same depth.
+#[derive(Debug)]
+pub struct Levels {
+    /// How deep.
+    pub depth: u32,
+    /// Consequence prediction.
+    pub consequence: Extent,
+    /// Breadth-first search.
+    pub exhaustive: Extent,
+}
+
+/// What a search to a given depth takes.
+#[derive(Clone, Copy, Debug)]
+pub struct Extent {
+    /// How many states.
+    pub states: u64,
+    /// How long.
+    pub elapsed: Duration,
+}
+
+/// How far a search gets.
+#[derive(Clone, Copy, Debug)]
+pub struct Reach {
+    /// How deep.
+    pub depth: u32,
+    /// With how many states.
+    pub states: u64,
+    /// Whether there was nothing left to look at.
+    pub exhausted: bool,
+}
+
+/// An exploration of the service without bugs.
+#[derive(Debug)]
+pub struct Fixed {
+    /// What is wrong all the same, each with its way there.
+    pub violations: Vec<String>,
+    /// Whether all there is was explored.
+    pub complete: bool,
+    /// How many states were seen.
+    pub states: u64,
+    /// To what bound.
+    pub bound: String,
+}
+
+/// Why a bug cannot be hunted.
+#[derive(Debug, thiserror::Error)]
+pub enum HuntError {
+    /// The service knows no such scenario.
+    #[error("{service} has no scenario `{scenario}`")]
+    NoScenario {
+        /// The service.
+        service: &'static str,
+        /// The scenario.
+        scenario: &'static str,
+    },
+    /// The service knows no such bug.
+    #[error("{service} has no bug `{bug}`")]
+    NoBug {
+        /// The service.
+        service: &'static str,
+        /// The bug.
+        bug: &'static str,
+    },
+    /// The scenario cannot be built.
+    #[error("scenario {0}: {1}")]
+    Scenario(&'static str, String),
+    /// The scenario's script fails.
+    #[error("scenario {0}: {1}")]
+    Script(&'static str, ScriptError),
+    /// The search cannot start.
+    #[error(transparent)]
+    Search(#[from] SearchError),
+}
+
+/// Hunts a bug of a service.
+///
+/// # Errors
+///
+/// When the scenario does not lead to a search.
+pub fn hunt<S: Program>(case: &Case, watch: Option<&mut dyn Watch>) -> Result<Row, HuntError> {
+    let system = system::<S>(case, true)?;
+    let script = |error| HuntError::Script(case.scenario, error);
+    let (start, steps) = system.start().map_err(script)?;
+    let (consequence, path) = first::<S>(case, &start, Strategy::Consequence)?;
+    let (start_bfs, _) = first::<S>(case, &start, Strategy::Exhaustive)?;
+    let levels = match consequence.told {
+        Some(_) => Some(Levels {
+            depth: consequence.depth,
+            consequence: extent::<S>(&start, Strategy::Consequence, consequence.depth)?,
+            exhaustive: extent::<S>(&start, Strategy::Exhaustive, consequence.depth)?,
+        }),
+        None => None,
+    };
+    let initial_bfs = match watch {
+        Some(watch) => {
+            let faults = initial::faults_of(steps.iter().chain(&path));
+            let initial = Simulation::boot(system.setups.clone(), faults);
+            let limit = initial::time_limit(consequence.elapsed);
+            Some(initial::search::<S>(case, &initial, limit, watch)?)
+        }
+        None => None,
+    };
+    let (fixed_start, _) = self::system::<S>(case, false)?.start().map_err(script)?;
+    Ok(Row {
+        case: *case,
+        start_steps: steps.len(),
+        consequence,
+        start_bfs,
+        levels,
+        consequence_reach: reach::<S>(&start, Strategy::Consequence)?,
+        exhaustive_reach: reach::<S>(&start, Strategy::Exhaustive)?,
+        initial_bfs,
+        fixed: fixed::<S>(case, &fixed_start)?,
+    })
+}
+
+/// Builds the case's scenario as the service's command line does without further options.
+///
+/// # Errors
+///
+/// When there is no such scenario or bug, or the scenario cannot be built.
+pub fn system<S: Program>(case: &Case, with_bug: bool) -> Result<System<S>, HuntError> {
+    let &Case {
+        service,
+        bug,
+        scenario,
+        ..
+    } = case;
+    let known = S::bugs().iter().find(|known| known.name == bug);
+    let known = known.ok_or(HuntError::NoBug { service, bug })?;
+    let bugs = BTreeSet::from_iter(with_bug.then_some(known.name));
+    let mut scenarios = S::scenarios().into_iter();
+    let found = scenarios.find(|known| known.name == scenario);
+    let found = found.ok_or(HuntError::NoScenario { service, scenario })?;
+    let wrong = |error: String| HuntError::Scenario(scenario, error);
+    let command = S::Options::augment_args(Command::new(service));
+    let options = command
+        .try_get_matches_from([service])
+        .and_then(|matches| S::Options::from_arg_matches(&matches))
+        .map_err(|error| wrong(error.to_string()))?;
+    let request = Request {
+        bugs: &bugs,
+        nodes: None,
+        options: &options,
+    };
+    (found.build)(&request).map_err(wrong)
+}
+
+/// A search for the first violation, and the path to it.
+fn first<S: Program>(
+    case: &Case,
+    start: &Simulation<S>,
+    strategy: Strategy,
+) -> Result<(Found, Vec<scry::Step<S>>), HuntError> {
+    let options = Options {
+        strategy,
+        limits: Limits {
+            states: Some(STATES_MAX),
+            first_violation: true,
+            ..Limits::default()
+        },
+        ..Options::default()
+    };
+    let begun = Instant::now();
+    let report = Search::new(start, S::properties(), options)?.run();
+    let found = Found::of(case, &report, begun.elapsed());
+    let path = told_violation(case, &report).map(|violation| violation.path.clone());
+    Ok((found, path.unwrap_or_default()))
+}
+
+/// A search to the end of a depth, whatever it finds.
+fn extent<S: Program>(
+    start: &Simulation<S>,
+    strategy: Strategy,
+    depth: u32,
+) -> Result<Extent, HuntError> {
+    let options = Options {
+        strategy,
+        limits: Limits {
+            depth: Some(depth),
+            ..Limits::default()
+        },
+        ..Options::default()
+    };
+    let mut best = None;
+    for _ in 0..RUNS {
+        let begun = Instant::now();
+        let report = Search::new(start, S::properties(), options)?.run();
+        let elapsed = begun.elapsed();
+        let run = Extent {
+            states: report.states,
+            elapsed,
+        };
+        best = best
+            .filter(|best: &Extent| best.elapsed <= elapsed)
+            .or(Some(run));
+    }
+    Ok(best.expect("a search is run at least once"))
+}
+
+fn reach<S: Program>(start: &Simulation<S>, strategy: Strategy) -> Result<Reach, HuntError> {
+    let options = Options {
+        strategy,
+        limits: Limits {
+            states: Some(REACH_STATES),
+            ..Limits::default()
+        },
+        ..Options::default()
+    };
+    let report = Search::new(start, S::properties(), options)?.run();
+    Ok(Reach {
+        depth: report.depth,
+        states: report.states,
+        exhausted: report.stop == Stop::Exhausted,
+    })
+}
+
+fn fixed<S: Program>(case: &Case, start: &Simulation<S>) -> Result<Fixed, HuntError> {
+    let options = Options {
+        limits: Limits {
+            depth: case.fixed_depth,
+            states: case.fixed_depth.is_none().then_some(STATES_MAX),
+            ..Limits::default()
+        },
+        ..Options::default()
+    };
+    let report = Search::new(start, S::properties(), options)?.run();
+    let bound = match (report.complete, case.fixed_depth) {
+        (true, _) => "the whole state space".to_owned(),
+        (false, Some(depth)) => format!("depth {depth}"),
+        (false, None) => format!("{STATES_MAX} states"),
+    };
+    let violations = report.violations.iter().map(|violation| {
+        let Told { diagram, .. } = Told::of(violation);
+        format!("{}\n{diagram}", violation.property)
+    });
+    Ok(Fixed {
+        violations: violations.collect(),
+        complete: report.complete,
+        states: report.states,
+        bound,
+    })
+}
+
+/// Of the violations of the case's property, the one at the case's nodes, or else the first.
+fn told_violation<'a, S: Program>(case: &Case, report: &'a Report<S>) -> Option<&'a Violation<S>> {
+    let mut fitting = report
+        .violations
+        .iter()
+        .filter(|violation| violation.property == case.property);
+    let exact = fitting
+        .clone()
+        .find(|violation| violation.nodes == case.nodes);
+    exact.or_else(|| fitting.next())
+}
+
+impl Found {
+    /// Reads a report with the case in mind.
+    pub(crate) fn of<S: Program>(case: &Case, report: &Report<S>, elapsed: Duration) -> Self {
+        let violation = told_violation(case, report);
+        Self {
+            depth: violation.map_or(report.depth, |violation| violation.path.len() as u32),
+            told: violation.map(Told::of),
+            states: report.states,
+            elapsed,
+        }
+    }
+
+    /// Returns the time in milliseconds.
+    pub fn ms(&self) -> f64 {
+        milliseconds(self.elapsed)
+    }
+}
+
+impl Levels {
+    /// Returns how many times the states breadth-first search looks at.
+    pub fn states_ratio(&self) -> f64 {
+        self.exhaustive.states as f64 / self.consequence.states as f64
+    }
+
+    /// Returns how many times the time breadth-first search takes.
+    pub fn time_ratio(&self) -> f64 {
+        let seconds = |extent: &Extent| extent.elapsed.as_secs_f64().max(1e-9);
+        seconds(&self.exhaustive) / seconds(&self.consequence)
+    }
+}
+
+/// Returns a time in milliseconds, to the microsecond.
+pub fn milliseconds(elapsed: Duration) -> f64 {
+    elapsed.as_micros() as f64 / 1000.0
+}
+
+impl Told {
+    fn of<S: Program>(violation: &Violation<S>) -> Self {
+        let nodes: Vec<NodeId> = violation.state.nodes().keys().copied().collect();
+        Self {
+            nodes: violation.nodes.clone(),
+            explanation: violation.explanation.clone(),
+            path: json::path(&violation.path),
+            diagram: diagram::sequence(&nodes, &violation.path),
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! The papers' safety bugs in the example services, each hunted in several ways and compared.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`catalogue`] | the bugs, and where each is to be found |
+//! | [`hunt`] | the searches for one bug, and what they report |
+//! | [`initial`] | breadth-first search from where nothing has happened yet, for as long as it is given |
+//! | [`text`], [`json`] | the rows for people and for machines |
+
+pub mod catalogue;
+pub mod hunt;
+pub mod initial;
+pub mod json;
+pub mod text;

@@ -1,0 +1,155 @@
+//! Hunts the papers' safety bugs and prints what each way of searching took.
+
+use std::io::{IsTerminal, Write};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use bugs::catalogue::{self, Case};
+use bugs::hunt::Row;
+use bugs::initial::Watch;
+use bugs::{json, text};
+use clap::Parser;
+use clap::error::ErrorKind;
+use scry::cli::text::grouped;
+use scry::cli::{EXIT_FINE, EXIT_USAGE, EXIT_VIOLATED};
+use scry::explore::Counts;
+
+/// Hunts the eight safety bugs that CrystalBall tells of, in the services of `examples/`.
+///
+/// Each is looked for by consequence prediction and by breadth-first search from the paper's start state, then by
+/// breadth-first search from the initial state, where nothing has happened yet, for a hundred times as long as
+/// consequence prediction took (at least 1 s, at most 30 s). Last, the service without bugs is explored to a bound.
+///
+/// Times depend on the machine and on what else it does; use a release build. All else is the same in every run.
+///
+/// Exits with 0 if consequence prediction finds every bug and no fixed service violates anything, else with 1; with 64
+/// if the command line cannot be understood.
+#[derive(Debug, Parser)]
+#[command(name = "bugs", after_help = catalogue_text())]
+struct Arguments {
+    /// Print one JSON object instead of tables and diagrams.
+    #[arg(long)]
+    json: bool,
+    /// Hunt only this bug (repeatable; see below).
+    #[arg(long, value_name = "NAME", value_parser = known_bug)]
+    bug: Vec<&'static str>,
+}
+
+fn main() -> ExitCode {
+    match Arguments::try_parse() {
+        Ok(arguments) => ExitCode::from(run(&arguments)),
+        Err(error) => {
+            // Nothing is left to be done if the message cannot be written.
+            let _ = error.print();
+            ExitCode::from(match error.kind() {
+                ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => EXIT_FINE,
+                _ => EXIT_USAGE,
+            })
+        }
+    }
+}
+
+fn run(arguments: &Arguments) -> u8 {
+    let mut cases = catalogue::ALL.to_vec();
+    if !arguments.bug.is_empty() {
+        cases.retain(|case| arguments.bug.contains(&case.bug));
+    }
+    let mut rows: Vec<Row> = Vec::new();
+    for (at, case) in cases.iter().enumerate() {
+        eprintln!(
+            "{} of {}: {} {}",
+            at + 1,
+            cases.len(),
+            case.service,
+            case.bug
+        );
+        match case.hunt(Some(&mut Progress::default())) {
+            Ok(row) => rows.push(row),
+            Err(error) => {
+                eprintln!("error: {} {}: {error}", case.service, case.bug);
+                return EXIT_VIOLATED;
+            }
+        }
+    }
+    let written = match arguments.json {
+        true => format!("{}\n", json::report(&rows)),
+        false => text::report(&rows),
+    };
+    // Whoever closed the pipe has seen enough.
+    let _ = std::io::stdout().write_all(written.as_bytes());
+    let fine = |row: &Row| row.consequence.told.is_some() && row.fixed.violations.is_empty();
+    if rows.iter().all(fine) {
+        EXIT_FINE
+    } else {
+        EXIT_VIOLATED
+    }
+}
+
+fn known_bug(text: &str) -> Result<&'static str, String> {
+    let names: Vec<&'static str> = catalogue::ALL.iter().map(|case| case.bug).collect();
+    let found = names.iter().copied().find(|&name| name == text);
+    found.ok_or_else(|| format!("there is no such bug here (known: {})", names.join(", ")))
+}
+
+fn catalogue_text() -> String {
+    catalogue::ALL
+        .iter()
+        .fold("Bugs:".to_owned(), |text, case| {
+            let Case {
+                service,
+                bug,
+                scenario,
+                source,
+                ..
+            } = case;
+            text + &format!("\n  {bug:<17} {service:<9} scenario {scenario:<6} {source}")
+        })
+}
+
+/// The line that moves while the initial state is searched, or a line now and then where there is no terminal.
+#[derive(Debug, Default)]
+struct Progress {
+    shown: Duration,
+    drawn: bool,
+}
+
+impl Progress {
+    const EVERY: Duration = Duration::from_millis(100);
+    const EVERY_IN_A_LOG: Duration = Duration::from_secs(5);
+}
+
+impl Watch for Progress {
+    fn see(&mut self, _: &Case, elapsed: Duration, limit: Duration, counts: &Counts) {
+        let mut out = std::io::stderr();
+        let terminal = out.is_terminal();
+        let every = if terminal {
+            Self::EVERY
+        } else {
+            Self::EVERY_IN_A_LOG
+        };
+        if elapsed.saturating_sub(self.shown) < every {
+            return;
+        }
+        let line = format!(
+            "  from the initial state: {:.1} of {:.1} s, {} states, depth {}",
+            elapsed.as_secs_f64(),
+            limit.as_secs_f64(),
+            grouped(counts.states),
+            counts.depth
+        );
+        // Progress that cannot be shown is not worth failing for.
+        let _ = match terminal {
+            true => write!(out, "\r\x1b[2K{line}").and_then(|()| out.flush()),
+            false => writeln!(out, "{line}"),
+        };
+        (self.shown, self.drawn) = (elapsed, terminal);
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if self.drawn {
+            let _ = write!(std::io::stderr(), "\r\x1b[2K");
+        }
+    }
+}
