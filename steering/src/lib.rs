@@ -5,7 +5,9 @@
 //! | [`service`], [`context`] | what the author of a service writes, and what its handlers see |
 //! | [`property`] | what must hold in every state |
 //! | [`model`] | what can happen at a node and what then becomes of it, in plain values |
+//! | [`checkpoint`] | checkpoints, neighborhoods and consistent snapshots, as cores without IO |
 
+pub mod checkpoint;
 pub mod context;
 pub mod model;
 #[cfg(feature = "cli")]
