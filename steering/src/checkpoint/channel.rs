@@ -31,8 +31,9 @@ pub enum Lane {
 /// How much is remembered.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// After so long a datagram that was not acknowledged is lost, not late.
-    pub datagram_lifetime_ms: u64,
+    /// After so long a datagram that was not acknowledged is lost, not late; and so is what was on a connection that is
+    /// gone.
+    pub lifetime_ms: u64,
     /// Bytes of unacknowledged messages that are kept, over all channels.
     pub kept_bytes_max: usize,
 }
@@ -40,7 +41,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Self {
-            datagram_lifetime_ms: 30_000,
+            lifetime_ms: 5_000,
             kept_bytes_max: UNACKNOWLEDGED_BYTES_MAX,
         }
     }
@@ -67,6 +68,8 @@ struct Outgoing {
     sent: u64,
     forgotten: u64,
     kept: VecDeque<Kept>,
+    /// When the connection was found to be gone.
+    ended: Option<Time>,
     used: u64,
 }
 
@@ -238,9 +241,13 @@ impl Channels {
         }
     }
 
-    /// Learns that a connection is gone: what was not acknowledged on it will not arrive, and nothing more comes.
+    /// Learns that a connection is gone, and nothing more comes on it.
+    ///
+    /// What was sent on it and not acknowledged may still be read by a peer that has not learnt of it yet: it stays in
+    /// flight for its lifetime, or until the peer's checkpoint says that the connection is gone there too.
     pub fn end(
         &mut self,
+        now: Time,
         peer: NodeId,
         sending: Option<u32>,
         receiving: Option<(Incarnation, u32)>,
@@ -248,8 +255,7 @@ impl Channels {
         if let Some(serial) = sending
             && let Some(outgoing) = self.sending.get_mut(&(peer, Transport::Stream, serial))
         {
-            self.kept_bytes -= outgoing.release(|_| true);
-            outgoing.forgotten = 0;
+            outgoing.ended.get_or_insert(now);
         }
         if let Some(key) = receiving
             && let Some(incoming) = self.receiving.get_mut(&(peer, Transport::Stream))
@@ -291,9 +297,9 @@ impl Channels {
         }
     }
 
-    /// Gives up datagrams that are too old to arrive, and forgets connections on which nothing is open.
+    /// Gives up messages that are too old to arrive, and forgets connections on which nothing is under way.
     fn tidy(&mut self, now: Time) {
-        let lifetime_ms = self.options.datagram_lifetime_ms;
+        let lifetime_ms = self.options.lifetime_ms;
         let newest_serial = &self.opened;
         let kept_bytes = &mut self.kept_bytes;
         self.sending.retain(|(peer, transport, serial), outgoing| {
@@ -301,10 +307,15 @@ impl Channels {
                 *kept_bytes -= outgoing.release(|kept| now.millis_since(kept.at) > lifetime_ms);
                 return true;
             }
-            // The newest connection stays: its serial says how many there were.
-            !outgoing.kept.is_empty()
-                || outgoing.forgotten > 0
-                || newest_serial.get(peer) == Some(serial)
+            let over = outgoing
+                .ended
+                .is_some_and(|ended| now.millis_since(ended) > lifetime_ms);
+            if over {
+                *kept_bytes -= outgoing.release(|_| true);
+                outgoing.forgotten = 0;
+            }
+            // The newest connection stays: its serial says how many there were. An open one may be used again.
+            !over || newest_serial.get(peer) == Some(serial)
         });
     }
 }
@@ -407,8 +418,8 @@ mod tests {
         send(&mut here, Lane::Datagram, b"x");
         let serial = here.open(PEER);
         send(&mut here, Lane::Stream(serial), b"y");
-        assert_eq!(kept(&mut here, Time::from_millis(30_000)), [1, 1]);
-        assert_eq!(kept(&mut here, Time::from_millis(30_001)), [1]);
+        assert_eq!(kept(&mut here, Time::from_millis(5_000)), [1, 1]);
+        assert_eq!(kept(&mut here, Time::from_millis(5_001)), [1]);
     }
 
     #[test]
@@ -441,14 +452,15 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_connection_takes_its_messages_with_it() {
+    fn what_was_on_a_broken_connection_is_given_up_after_its_lifetime() {
         let mut here = channels();
         let first = here.open(PEER);
         send(&mut here, Lane::Stream(first), b"x");
         let second = here.open(PEER);
         send(&mut here, Lane::Stream(second), b"y");
-        here.end(PEER, Some(first), None);
-        let state = here.state(NOW);
+        here.end(NOW, PEER, Some(first), None);
+        assert_eq!(here.state(Time::from_millis(5_000)).sending.len(), 2);
+        let state = here.state(Time::from_millis(5_001));
         assert_eq!(state.sending.len(), 1);
         assert_eq!(state.sending[0].serial, second);
         assert_eq!(state.sending[0].unacknowledged.len(), 1);

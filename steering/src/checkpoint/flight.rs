@@ -251,7 +251,7 @@ mod tests {
         a.send(B, Lane::Stream(serial), b"y");
         b.2.receive(A, Transport::Stream, place);
         check(&a.content(), &b.content(), &[(2, false)]);
-        b.2.end(A, None, Some((Incarnation::new(1), serial)));
+        b.2.end(NOW, A, None, Some((Incarnation::new(1), serial)));
         check(&a.content(), &b.content(), &[]);
     }
 

@@ -27,6 +27,9 @@ use crate::checkpoint::store::Store;
 
 pub use gathering::StartGatherError;
 
+/// What is kept of the bandwidth for refusals, so that a node over its limit can say so.
+const REFUSALS_BYTES: u64 = 64;
+
 /// How a manager behaves.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -52,6 +55,9 @@ pub struct Options {
     pub frame_overhead_bytes: u64,
     /// Where the neighborhood comes from.
     pub neighborhood: Source,
+    /// Where request ids begin: elsewhere at each start of an agent, so that an answer to a question of its last life is
+    /// not taken for one to a question of this one.
+    pub first_request: u32,
 }
 
 impl Default for Options {
@@ -68,6 +74,7 @@ impl Default for Options {
             limits: Limits::default(),
             frame_overhead_bytes: 0,
             neighborhood: Source::Service,
+            first_request: 0,
         }
     }
 }
@@ -183,7 +190,7 @@ impl CheckpointManager {
             doubts: BTreeMap::new(),
             next_period: None,
             last_gather: 0,
-            last_request: 0,
+            last_request: options.first_request,
             shutting_down: false,
             traffic: BTreeMap::new(),
             counts: Counts::default(),
@@ -286,6 +293,11 @@ impl CheckpointManager {
             .min()
     }
 
+    /// Returns how this manager behaves.
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
     /// Returns the number the host has reached, as far as is known here.
     pub fn number(&self) -> CheckpointNumber {
         self.store.newest()
@@ -334,15 +346,25 @@ impl CheckpointManager {
             .push_back(Output::Host(TakeCheckpoint { number }.into()));
     }
 
-    /// Sends a message if it is within the limits, and tells whether it was.
+    /// Sends a message if that is within the limits and leaves enough to refuse others, and tells whether it did.
     fn send(&mut self, now: Time, to: NodeId, message: &PeerMessage) -> bool {
+        self.send_leaving(now, to, message, REFUSALS_BYTES)
+    }
+
+    fn send_leaving(
+        &mut self,
+        now: Time,
+        to: NodeId,
+        message: &PeerMessage,
+        left_bytes: u64,
+    ) -> bool {
         let Ok(frame) = frame::encode(message) else {
             // Only a body at the very limit, which the difference or the packing made longer, does not fit.
             self.counts.unsent += 1;
             return false;
         };
         let bytes = frame.len() as u64 + self.options.frame_overhead_bytes;
-        if !self.quota.spend(now, bytes) {
+        if !self.quota.affords(now, bytes + left_bytes) || !self.quota.spend(now, bytes) {
             self.counts.unsent += 1;
             return false;
         }

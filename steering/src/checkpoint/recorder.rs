@@ -160,12 +160,13 @@ impl Recorder {
     /// Learns that a connection is gone, by the serial of what was sent on it and the life and serial of what came.
     pub fn handle_ended(
         &mut self,
+        now: Time,
         peer: NodeId,
         sending: Option<u32>,
         receiving: Option<(Incarnation, u32)>,
     ) {
         if let Some(channels) = &mut self.channels {
-            channels.end(peer, sending, receiving);
+            channels.end(now, peer, sending, receiving);
         }
     }
 

@@ -202,7 +202,7 @@ mod tests {
 
     #[test]
     fn equal_contents_are_charged_once() {
-        let mut store = Store::new(2 * ENTRY_BYTES + 500);
+        let mut store = Store::new(2 * ENTRY_BYTES + 450);
         let body = Body::from_bytes(vec![7; 400]).expect("small");
         for number in 1u32..=3 {
             store.insert(Stored {

@@ -159,7 +159,7 @@ impl CheckpointManager {
                     reason,
                     number,
                 };
-                self.send(now, to, &refused.into());
+                self.send_leaving(now, to, &refused.into(), 0);
             }
         }
     }
