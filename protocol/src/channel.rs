@@ -11,6 +11,9 @@ use crate::id::{CheckpointNumber, Incarnation, NodeId};
 use crate::limit::{self, CHANNELS_MAX, MESSAGE_BYTES_MAX, UNACKNOWLEDGED_MAX};
 use crate::varint;
 
+/// No channel has more messages: places and counts from outside are checked against it, so that sums cannot overflow.
+const SEQUENCE_MAX: u64 = 1 << 62;
+
 /// How a channel's messages travel.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
 #[serde(into = "u8", try_from = "u8")]
@@ -102,10 +105,22 @@ pub struct Receiving {
 
 /// Which messages of a channel have arrived.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "(u64, u64)")]
 pub struct Received {
     up_to: u64,
     /// Bit `k` is the message `up_to + 1 + k`; bit 0 is never set, or `up_to` would have moved.
     beyond: u64,
+}
+
+impl TryFrom<(u64, u64)> for Received {
+    type Error = &'static str;
+
+    fn try_from((up_to, beyond): (u64, u64)) -> Result<Self, Self::Error> {
+        if up_to > SEQUENCE_MAX || beyond & 1 == 1 {
+            return Err("no such set of messages");
+        }
+        Ok(Self { up_to, beyond })
+    }
 }
 
 /// What an arriving message is to its channel.
@@ -273,7 +288,7 @@ impl Place {
     fn read(input: &mut &[u8]) -> Result<Self, ReadEnvelopeError> {
         let (incarnation, serial) = channel(input)?;
         let sequence = number(input)?;
-        if sequence == 0 || sequence > CheckpointNumber::MAX.get() {
+        if sequence == 0 || sequence > SEQUENCE_MAX {
             return Err(ReadEnvelopeError::OutOfRange);
         }
         Ok(Self {
@@ -287,13 +302,8 @@ impl Place {
 impl Acknowledged {
     fn read(input: &mut &[u8]) -> Result<Self, ReadEnvelopeError> {
         let (incarnation, serial) = channel(input)?;
-        let received = Received {
-            up_to: number(input)?,
-            beyond: number(input)?,
-        };
-        if received.up_to > CheckpointNumber::MAX.get() {
-            return Err(ReadEnvelopeError::OutOfRange);
-        }
+        let received = Received::try_from((number(input)?, number(input)?))
+            .map_err(|_| ReadEnvelopeError::OutOfRange)?;
         Ok(Self {
             incarnation,
             serial,
@@ -344,7 +354,7 @@ mod tests {
         #[test]
         fn an_envelope_reads_back(
             number in 0u64..1 << 62, place: Option<(u64, u32)>, sequence in 1u64..1 << 62,
-            acknowledged: Option<(u64, u32)>, up_to in 0u64..1 << 62, beyond: u64, message: Vec<u8>,
+            acknowledged: Option<(u64, u32)>, up_to in 0u64..1 << 62, beyond: u32, message: Vec<u8>,
         ) {
             let envelope = Envelope {
                 number: CheckpointNumber::new(number).unwrap(),
@@ -352,7 +362,7 @@ mod tests {
                     incarnation: Incarnation::new(life), serial, sequence,
                 }),
                 acknowledged: acknowledged.map(|(life, serial)| Acknowledged {
-                    incarnation: Incarnation::new(life), serial, received: Received { up_to, beyond },
+                    incarnation: Incarnation::new(life), serial, received: Received { up_to, beyond: u64::from(beyond) << 1 },
                 }),
             };
             let mut bytes = Vec::new();

@@ -153,7 +153,10 @@ fn collect(
     let beyond = sending
         .forgotten
         .saturating_sub(received.newest().max(first - 1));
-    traffic.unlisted += between + beyond;
+    traffic.unlisted = traffic
+        .unlisted
+        .saturating_add(between)
+        .saturating_add(beyond);
 }
 
 /// Tells whether a sender's checkpoint does not show a send whose receipt the receiver's shows.

@@ -255,7 +255,7 @@ impl Gather {
                         let member = Member {
                             node,
                             number: held.number,
-                            age_ms: held.age_ms + now.millis_since(*at),
+                            age_ms: held.age_ms.saturating_add(now.millis_since(*at)),
                             body: held.body.clone(),
                         };
                         present.push((member, content));

@@ -38,6 +38,9 @@ struct Scenario {
     limits: Limits,
     /// Whether a crashed host forgets how far its number was.
     amnesia: bool,
+    /// Frames between agents that are damaged on their way, past all that protects them. What they lead to is not judged:
+    /// a state may be damaged too.
+    damage: u64,
     /// A fault in the host that the checks must find.
     sabotage: Option<Sabotage>,
 }
@@ -69,6 +72,7 @@ const CALM: Scenario = Scenario {
         share: None,
     },
     amnesia: false,
+    damage: 0,
     sabotage: None,
 };
 
@@ -87,7 +91,7 @@ const ROUGH: Scenario = Scenario {
     ..CALM
 };
 
-/// Service events per scenario: nine scenarios make more than a million.
+/// Service events per scenario: ten scenarios make more than a million.
 const EVENTS: u64 = 115_000;
 
 fn setting(name: &str, default: u64) -> u64 {
@@ -240,6 +244,18 @@ fn amnesia() {
         crashes: 10,
         ..ROUGH
     });
+}
+
+#[test]
+fn damaged_frames() {
+    let summary = run(Scenario {
+        name: "damaged_frames",
+        damage: 100,
+        ..ROUGH
+    });
+    if full_length() {
+        assert!(summary.refused_frames > 300, "{summary:?}");
+    }
 }
 
 #[test]

@@ -30,6 +30,7 @@ pub(crate) struct Summary {
     pub(crate) crashes: u64,
     pub(crate) restarts: u64,
     pub(crate) control_bytes: u64,
+    pub(crate) refused_frames: u64,
 }
 
 /// All machines, the network between them, and the clock.
@@ -258,8 +259,18 @@ impl World {
             } => {
                 if self.machines[at].agent_life == agent_life {
                     let taken = self.machines[at].agent.handle_frame(now, from, &frame);
-                    if taken != Ok(None) {
-                        return Err(format!("a frame of an agent is refused: {taken:?}"));
+                    match taken {
+                        Ok(None) => {}
+                        // The shell closes the link, which both ends then see.
+                        Err(_) if self.scenario.damage > 0 => {
+                            self.summary.refused_frames += 1;
+                            let there = from.get() as usize;
+                            let (here, life) =
+                                (self.machines[at].id, self.machines[there].agent_life);
+                            self.schedule(1, Happening::PeerLost(at, agent_life, from));
+                            self.schedule(20, Happening::PeerLost(there, life, here));
+                        }
+                        other => return Err(format!("an agent's frame is refused: {other:?}")),
                     }
                     return self.settle(at);
                 }
@@ -667,6 +678,8 @@ impl World {
         let now = self.now;
         let machine = &mut self.machines[at];
         self.summary.restarts += machine.agent.counts().restarts;
+        let traffic = machine.agent.traffic().values();
+        self.summary.control_bytes += traffic.map(|peer| peer.sent_bytes).sum::<u64>();
         machine.agent_life += 1;
         let options = Options {
             first_request: machine.agent_life as u32 * 100_000,
@@ -719,10 +732,11 @@ impl World {
                 } => {
                     self.demanded.remove(&(at, agent_life, gather));
                     let compares = self.scenario.channels && !self.scenario.amnesia;
-                    self.summary.in_flight += self
-                        .ghost
-                        .judge(&snapshot, compares)
-                        .map_err(|what| format!("at {} ms: {what}", self.now))?;
+                    let judged = self.ghost.judge(&snapshot, compares);
+                    if self.scenario.damage == 0 {
+                        self.summary.in_flight +=
+                            judged.map_err(|what| format!("at {} ms: {what}", self.now))?;
+                    }
                     self.summary.snapshots += 1;
                     self.summary.complete += u64::from(snapshot.is_complete());
                     self.summary.later_rounds += u64::from(snapshot.rounds > 1);
@@ -755,7 +769,7 @@ impl World {
         }
     }
 
-    fn carry(&mut self, from: usize, to: NodeId, frame: Vec<u8>) {
+    fn carry(&mut self, from: usize, to: NodeId, mut frame: Vec<u8>) {
         let at = to.get() as usize;
         if self.chance.per_mille(self.scenario.frame_loss) {
             if self.chance.per_mille(500) {
@@ -763,6 +777,12 @@ impl World {
                 self.schedule(after, Happening::PeerLost(from, life, to));
             }
             return;
+        }
+        if self.chance.per_mille(self.scenario.damage) {
+            for _ in 0..=self.chance.below(3) {
+                let byte = self.chance.below(frame.len() as u64) as usize;
+                frame[byte] = self.chance.draw() as u8;
+            }
         }
         let happening = Happening::Frame {
             at,
