@@ -184,7 +184,7 @@ pub struct AskNeighbors {}
 pub struct Arrived {
     /// The peer.
     pub peer: NodeId,
-    /// The number of its checkpoint: the host may act on this only from that logical time on.
+    /// A number at which its checkpoint shows it: the host may act on this only from that logical time on.
     pub number: CheckpointNumber,
     /// Which messages of which channels.
     #[serde(with = "limit::List::<CHANNELS_MAX>")]

@@ -172,7 +172,7 @@ impl Recorder {
 
     /// Learns from a peer's checkpoint what has arrived there.
     ///
-    /// A checkpoint shows its node at its number: only checkpoints of this node from that number on may rely on it.
+    /// The peer's checkpoint shows it at a number: only checkpoints of this node from that number on may rely on it.
     pub fn handle_arrived(&mut self, arrived: &Arrived) {
         for &(transport, acknowledged) in &arrived.channels {
             if arrived.number <= self.number {

@@ -11,7 +11,8 @@ use scry::checkpoint::recorder::Capture;
 use scry::checkpoint::{CheckpointManager, Recorder, Time, gather};
 use scry_protocol::channel::Envelope;
 use scry_protocol::link::host::{AgentToHost, Checkpoint, Hello, HostToAgent, Neighbors, Stats};
-use scry_protocol::{CheckpointNumber, GatherId, Incarnation, Transport};
+use scry_protocol::snapshot::Reason;
+use scry_protocol::{CheckpointNumber, GatherId, Incarnation, Snapshot, Transport};
 
 use crate::chance::Chance;
 use crate::ghost::{Ghost, Name, State};
@@ -31,6 +32,7 @@ pub(crate) struct Summary {
     pub(crate) restarts: u64,
     pub(crate) control_bytes: u64,
     pub(crate) refused_frames: u64,
+    pub(crate) inconsistent: u64,
 }
 
 /// All machines, the network between them, and the clock.
@@ -369,7 +371,7 @@ impl World {
     }
 
     fn tell_agent(&mut self, at: usize, message: HostToAgent) {
-        let delay = self.chance.within(0..4);
+        let delay = self.chance.below(self.scenario.host_link_ms);
         let machine = &mut self.machines[at];
         machine.to_agent = machine.to_agent.max(self.now + delay);
         let (after, life) = (machine.to_agent - self.now, machine.agent_life);
@@ -377,7 +379,7 @@ impl World {
     }
 
     fn tell_host(&mut self, at: usize, message: AgentToHost) {
-        let delay = self.chance.within(0..4);
+        let delay = self.chance.below(self.scenario.host_link_ms);
         let machine = &mut self.machines[at];
         machine.to_host = machine.to_host.max(self.now + delay);
         let (after, life) = (machine.to_host - self.now, machine.life);
@@ -670,7 +672,7 @@ impl World {
         for (connection, peer) in mine {
             self.break_connection(at, peer, connection);
         }
-        let after = self.chance.within(10..2_000);
+        let after = self.chance.within(10..self.scenario.down_ms);
         self.schedule(after, Happening::Restart(at));
     }
 
@@ -731,6 +733,7 @@ impl World {
                     gather, snapshot, ..
                 } => {
                     self.demanded.remove(&(at, agent_life, gather));
+                    self.count_inconsistent(&snapshot)?;
                     let compares = self.scenario.channels && !self.scenario.amnesia;
                     let judged = self.ghost.judge(&snapshot, compares);
                     if self.scenario.damage == 0 {
@@ -753,6 +756,26 @@ impl World {
         }
         self.wake(at);
         Ok(())
+    }
+
+    /// Only a host that lost its memory, or a damaged frame, may make a snapshot contradict itself. That it is found does
+    /// not excuse anything else.
+    fn count_inconsistent(&mut self, snapshot: &Snapshot) -> Result<(), String> {
+        let mut out = snapshot
+            .missing
+            .iter()
+            .filter(|missing| missing.reason == Reason::Inconsistent);
+        let Some(first) = out.next() else {
+            return Ok(());
+        };
+        self.summary.inconsistent += 1;
+        if self.scenario.amnesia || self.scenario.damage > 0 {
+            return Ok(());
+        }
+        Err(format!(
+            "the checkpoint of {} shows a receipt without its send, or no send of a receipt",
+            first.node
+        ))
     }
 
     fn wake(&mut self, at: usize) {

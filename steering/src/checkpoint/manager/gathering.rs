@@ -375,7 +375,8 @@ impl CheckpointManager {
             if !channels.is_empty() {
                 let arrived = Arrived {
                     peer: member.node,
-                    number: member.number,
+                    // The member's checkpoint shows it at every number from the snapshot's on, up to its own.
+                    number: snapshot.number,
                     channels,
                 };
                 self.outputs.push_back(Output::Host(arrived.into()));
