@@ -7,6 +7,11 @@
 //! `cargo test -p scry-protocol --test fuzz` runs a fixed number of inputs per decoder. `SCRY_FUZZ_SECONDS=600` runs each
 //! decoder that long, with seeds of its own choice; `SCRY_SEED` replays one. A failure prints the command.
 
+#![expect(
+    clippy::disallowed_types,
+    reason = "a fuzzer that runs for a time, on inputs of its own choice, needs a clock"
+)]
+
 mod memory;
 mod mutate;
 mod sample;

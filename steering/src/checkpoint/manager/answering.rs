@@ -10,6 +10,9 @@ use crate::checkpoint::Time;
 use crate::checkpoint::gather::Held;
 use crate::checkpoint::store::{Lookup, Stored};
 
+/// Requests of one peer that may wait for the host: more than its gathers can have under way.
+const WAITING_PER_PEER_MAX: usize = 16;
+
 /// A request for a number that the host has not reached yet.
 #[derive(Debug)]
 pub(super) struct Waiting {
@@ -51,7 +54,7 @@ impl CheckpointManager {
                 self.give(now, asker, &stored);
             }
             Lookup::Gone => self.refuse(now, asker, Refusal::OutOfRange),
-            Lookup::NotYet if self.waiting.len() >= self.options.waiting_max => {
+            Lookup::NotYet if self.is_crowded(asker) => {
                 self.refuse(now, asker, Refusal::Busy);
             }
             Lookup::NotYet => {
@@ -63,6 +66,19 @@ impl CheckpointManager {
                 self.ask_host(number);
             }
         }
+    }
+
+    /// Tells whether nobody, or not this peer, may wait any more; the own gathers always may.
+    fn is_crowded(&self, asker: Asker) -> bool {
+        let Asker::Peer(peer, _) = asker else {
+            return false;
+        };
+        let of_peer = self
+            .waiting
+            .iter()
+            .filter(|waiting| matches!(waiting.asker, Asker::Peer(from, _) if from == peer))
+            .count();
+        of_peer >= WAITING_PER_PEER_MAX || self.waiting.len() >= self.options.waiting_max
     }
 
     /// Takes in a checkpoint of the host: first for those who wait for it, then for later.

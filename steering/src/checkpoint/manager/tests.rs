@@ -661,3 +661,25 @@ fn damaged_frames_are_refused_and_disturb_nothing() {
     world.deliver();
     assert!(world.snapshot().is_complete());
 }
+
+#[test]
+fn a_peer_that_asks_too_much_is_refused_and_others_are_not() {
+    let mut world = World::new(2, &quiet());
+    world.node(0).answers = false;
+    let now = world.now;
+    let mut request = |from: u32, id: u32| {
+        let request = Request {
+            id: RequestId::new(id),
+            number: number(100 + id),
+            known: None,
+        };
+        let frame = frame::encode(&PeerMessage::from(request)).expect("small");
+        let none = world.manager(0).handle_frame(now, node(from), &frame);
+        assert_eq!(none, Ok(None));
+        world.settle();
+        std::mem::take(&mut world.frames).len()
+    };
+    let answers: Vec<usize> = (0..18).map(|id| request(1, id)).collect();
+    assert_eq!(answers, [[0; 16].as_slice(), &[1, 1]].concat());
+    assert_eq!(request(5, 0), 0, "it may wait");
+}
