@@ -1,9 +1,13 @@
 //! The identities that every part of the system names things by.
 
+mod number;
+
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+
+pub use number::{CheckpointNumber, CheckpointNumberError};
 
 /// Names one node of the steered service, the same in states, messages, logs and certificates.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
@@ -40,6 +44,49 @@ impl FromStr for NodeId {
         let digits = text.strip_prefix('n').unwrap_or(text);
         digits.parse().map(Self).map_err(|_| ParseNodeIdError)
     }
+}
+
+macro_rules! counters {
+    ($($(#[$doc:meta])* $name:ident shown as $prefix:literal;)*) => {$(
+        $(#[$doc])*
+        #[derive(
+            Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize,
+        )]
+        #[serde(transparent)]
+        pub struct $name(u64);
+
+        impl $name {
+            /// Wraps a number.
+            pub const fn new(number: u64) -> Self {
+                Self(number)
+            }
+
+            /// Returns the number.
+            pub const fn get(self) -> u64 {
+                self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(&format!(concat!($prefix, "{}"), self.0))
+            }
+        }
+    )*};
+}
+
+counters! {
+    /// Names one life of a node: a later start has a greater number, so that what a former life sent or received is
+    /// never taken for the present one's.
+    Incarnation shown as "life ";
+    /// Names one gathering of a snapshot at the node that gathers.
+    GatherId shown as "g";
+    /// Names one run of the controller at a node: a snapshot, a search, and what came of it.
+    RunId shown as "r";
+    /// Names a predicted violation.
+    ViolationId shown as "v";
+    /// Names an installed filter.
+    FilterId shown as "f";
 }
 
 impl fmt::Display for ParseNodeIdError {

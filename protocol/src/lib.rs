@@ -2,8 +2,30 @@
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | [`id`] | the names of things: nodes |
+//! | [`id`] | the names of things: nodes, their lives, checkpoints, runs, violations, filters |
+//! | [`limit`] | how large anything may be, and the checks that see to it while bytes are read |
+//! | [`frame`] | versioned, length-framed MessagePack; the incremental decoder |
+//! | [`link`] | the messages of the three links: host and agent, agent and agent, agent and checker |
+//! | [`checkpoint`], [`channel`] | one node's state with what it knows of the messages in flight |
+//! | [`digest`], [`delta`], [`compress`] | naming contents, and sending less of them |
+//! | [`snapshot`] | checkpoints of several nodes that belong together, and who is missing |
+//! | [`filter`] | what a host is asked to block, for how long and why |
 
+pub mod channel;
+pub mod checkpoint;
+pub mod compress;
+pub mod delta;
+pub mod digest;
+pub mod filter;
+pub mod frame;
 pub mod id;
+pub mod limit;
+pub mod link;
+pub mod snapshot;
+mod varint;
 
-pub use id::NodeId;
+pub use channel::Transport;
+pub use checkpoint::{Body, Content};
+pub use digest::Digest;
+pub use id::{CheckpointNumber, FilterId, GatherId, Incarnation, NodeId, RunId, ViolationId};
+pub use snapshot::Snapshot;

@@ -8,8 +8,10 @@
 //! | [`model`] | what can happen at a node and what then becomes of it, in plain values |
 //! | [`engine`] | the same as integers, every handler run once |
 //! | [`explore`] | strategies that search those integers |
+//! | [`checkpoint`] | checkpoints, neighborhoods and consistent snapshots, as cores without IO |
 //! | [`program`], [`cli`] | what a service adds to get a command line, and that command line |
 
+pub mod checkpoint;
 #[cfg(feature = "cli")]
 pub mod cli;
 pub mod context;

@@ -1,0 +1,418 @@
+//! What a node knows of the messages between itself and its peers, and the stamp every service message carries.
+//!
+//! A *channel* leads one way from one life of a sender to a receiver: all datagrams, or the messages of one connection.
+//! Its messages are numbered from one. A checkpoint holds, for each channel, how many were sent with those not yet
+//! acknowledged, and which were received; two checkpoints of one consistent snapshot then tell exactly which messages
+//! were between the two nodes.
+
+use serde::{Deserialize, Serialize};
+
+use crate::id::{CheckpointNumber, Incarnation, NodeId};
+use crate::limit::{self, CHANNELS_MAX, MESSAGE_BYTES_MAX, UNACKNOWLEDGED_MAX};
+use crate::varint;
+
+/// No channel has more messages: places and counts from outside are checked against it, so that sums cannot overflow.
+const SEQUENCE_MAX: u64 = 1 << 62;
+
+/// How a channel's messages travel.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
+#[serde(into = "u8", try_from = "u8")]
+pub enum Transport {
+    /// Each on its own (UDP).
+    Datagram,
+    /// In order, on a connection (TCP).
+    Stream,
+}
+
+impl From<Transport> for u8 {
+    fn from(transport: Transport) -> Self {
+        match transport {
+            Transport::Datagram => 0,
+            Transport::Stream => 1,
+        }
+    }
+}
+
+impl TryFrom<u8> for Transport {
+    type Error = &'static str;
+
+    fn try_from(byte: u8) -> Result<Self, Self::Error> {
+        match byte {
+            0 => Ok(Self::Datagram),
+            1 => Ok(Self::Stream),
+            _ => Err("an unknown transport"),
+        }
+    }
+}
+
+/// Both directions of all channels of a node, at one moment.
+#[derive(Clone, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
+pub struct ChannelState {
+    /// What it sent, by peer, transport and serial.
+    #[serde(with = "limit::List::<CHANNELS_MAX>")]
+    pub sending: Vec<Sending>,
+    /// What it received, by peer, transport, life and serial.
+    #[serde(with = "limit::List::<CHANNELS_MAX>")]
+    pub receiving: Vec<Receiving>,
+}
+
+/// A channel as its sender knows it.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+pub struct Sending {
+    /// The receiver.
+    pub peer: NodeId,
+    /// How the messages travel.
+    pub transport: Transport,
+    /// Counts the sender's channels to this peer by this transport; a reconnection opens the next.
+    pub serial: u32,
+    /// How many messages were sent.
+    pub sent: u64,
+    /// Messages up to this one may be in flight although they are not listed: there was no room to keep them.
+    pub forgotten: u64,
+    /// Messages not known to have arrived, in order.
+    #[serde(with = "limit::List::<UNACKNOWLEDGED_MAX>")]
+    pub unacknowledged: Vec<Unacknowledged>,
+}
+
+/// A message that its sender does not know to have arrived.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+pub struct Unacknowledged {
+    /// Its place in the channel.
+    pub sequence: u64,
+    /// The sender's checkpoint number when it was sent.
+    pub number: CheckpointNumber,
+    /// The message as the service encoded it.
+    #[serde(with = "limit::Bytes::<MESSAGE_BYTES_MAX>")]
+    pub message: Vec<u8>,
+}
+
+/// A channel as its receiver knows it.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+pub struct Receiving {
+    /// The sender.
+    pub peer: NodeId,
+    /// How the messages travel.
+    pub transport: Transport,
+    /// The sender's life.
+    pub incarnation: Incarnation,
+    /// Which of that life's channels.
+    pub serial: u32,
+    /// Which messages arrived.
+    pub received: Received,
+    /// Whether nothing more can arrive: the connection is gone.
+    pub ended: bool,
+}
+
+/// Which messages of a channel have arrived.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "(u64, u64)")]
+pub struct Received {
+    up_to: u64,
+    /// Bit `k` is the message `up_to + 1 + k`; bit 0 is never set, or `up_to` would have moved.
+    beyond: u64,
+}
+
+impl TryFrom<(u64, u64)> for Received {
+    type Error = &'static str;
+
+    fn try_from((up_to, beyond): (u64, u64)) -> Result<Self, Self::Error> {
+        if up_to > SEQUENCE_MAX || beyond & 1 == 1 {
+            return Err("no such set of messages");
+        }
+        Ok(Self { up_to, beyond })
+    }
+}
+
+/// What an arriving message is to its channel.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Arrival {
+    /// It had not arrived before.
+    New,
+    /// It had arrived before, or so long ago that this is not known any more.
+    Old,
+}
+
+impl Received {
+    /// How far messages may overtake each other and still be told apart.
+    pub const WINDOW: u64 = 64;
+
+    /// Notes an arrival. Messages more than [`WINDOW`](Self::WINDOW) behind the newest are given up for lost.
+    pub fn note(&mut self, sequence: u64) -> Arrival {
+        if self.contains(sequence) {
+            return Arrival::Old;
+        }
+        let ahead = sequence - self.up_to - 1;
+        if ahead >= Self::WINDOW {
+            let shift = ahead - Self::WINDOW + 1;
+            self.up_to += shift;
+            self.beyond = self.beyond.checked_shr(shift.min(64) as u32).unwrap_or(0);
+        }
+        self.beyond |= 1 << (sequence - self.up_to - 1);
+        let arrived = self.beyond.trailing_ones();
+        self.up_to += u64::from(arrived);
+        self.beyond = self.beyond.checked_shr(arrived).unwrap_or(0);
+        Arrival::New
+    }
+
+    /// Tells whether a message has arrived or is given up.
+    pub fn contains(&self, sequence: u64) -> bool {
+        if sequence <= self.up_to {
+            return true;
+        }
+        let ahead = sequence - self.up_to - 1;
+        ahead < Self::WINDOW && self.beyond >> ahead & 1 == 1
+    }
+
+    /// Returns the newest message that has arrived, zero if none has.
+    pub fn newest(&self) -> u64 {
+        self.up_to + (64 - u64::from(self.beyond.leading_zeros()))
+    }
+
+    /// Returns the last message before the first gap.
+    pub fn up_to(&self) -> u64 {
+        self.up_to
+    }
+}
+
+/// What the framework adds to every service message, unseen by the service.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Envelope {
+    /// The sender's checkpoint number.
+    pub number: CheckpointNumber,
+    /// The message's place in its channel, if channel state is kept.
+    pub place: Option<Place>,
+    /// What the sender has received of the receiver's messages by the same transport.
+    pub acknowledged: Option<Acknowledged>,
+}
+
+/// A message's place in a channel.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Place {
+    /// The sender's life.
+    pub incarnation: Incarnation,
+    /// Which of its channels to this receiver.
+    pub serial: u32,
+    /// Counted from one.
+    pub sequence: u64,
+}
+
+/// Which messages of one channel have arrived.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
+pub struct Acknowledged {
+    /// The life that sent them.
+    pub incarnation: Incarnation,
+    /// Which of its channels.
+    pub serial: u32,
+    /// Which messages.
+    pub received: Received,
+}
+
+/// Why bytes are no envelope.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum ReadEnvelopeError {
+    /// Of a version this program does not know.
+    #[error("a stamp of unknown version {0}")]
+    UnknownVersion(u8),
+    /// They end too early.
+    #[error("the stamp is cut off")]
+    Truncated,
+    /// A number in it is out of its range.
+    #[error("a number in the stamp is out of range")]
+    OutOfRange,
+}
+
+impl Envelope {
+    /// The version written, in the upper half of the first byte.
+    const VERSION: u8 = 1;
+    const HAS_PLACE: u8 = 1;
+    const HAS_ACKNOWLEDGED: u8 = 2;
+
+    /// Appends the envelope; the message follows it.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        let mut first = Self::VERSION << 4;
+        if self.place.is_some() {
+            first |= Self::HAS_PLACE;
+        }
+        if self.acknowledged.is_some() {
+            first |= Self::HAS_ACKNOWLEDGED;
+        }
+        out.push(first);
+        varint::put(out, self.number.get());
+        if let Some(place) = &self.place {
+            varint::put(out, place.incarnation.get());
+            varint::put(out, place.serial.into());
+            varint::put(out, place.sequence);
+        }
+        if let Some(acknowledged) = &self.acknowledged {
+            varint::put(out, acknowledged.incarnation.get());
+            varint::put(out, acknowledged.serial.into());
+            varint::put(out, acknowledged.received.up_to);
+            varint::put(out, acknowledged.received.beyond);
+        }
+    }
+
+    /// Reads an envelope and returns what follows it.
+    ///
+    /// # Errors
+    ///
+    /// When the bytes do not begin with one.
+    pub fn read(bytes: &[u8]) -> Result<(Self, &[u8]), ReadEnvelopeError> {
+        let (&first, mut rest) = bytes.split_first().ok_or(ReadEnvelopeError::Truncated)?;
+        let known = Self::HAS_PLACE | Self::HAS_ACKNOWLEDGED;
+        if first >> 4 != Self::VERSION || first & 0x0f & !known != 0 {
+            return Err(ReadEnvelopeError::UnknownVersion(first));
+        }
+        let input = &mut rest;
+        let number =
+            CheckpointNumber::new(number(input)?).map_err(|_| ReadEnvelopeError::OutOfRange)?;
+        let place = if first & Self::HAS_PLACE != 0 {
+            Some(Place::read(input)?)
+        } else {
+            None
+        };
+        let acknowledged = if first & Self::HAS_ACKNOWLEDGED != 0 {
+            Some(Acknowledged::read(input)?)
+        } else {
+            None
+        };
+        let envelope = Self {
+            number,
+            place,
+            acknowledged,
+        };
+        Ok((envelope, rest))
+    }
+}
+
+impl Place {
+    fn read(input: &mut &[u8]) -> Result<Self, ReadEnvelopeError> {
+        let (incarnation, serial) = channel(input)?;
+        let sequence = number(input)?;
+        if sequence == 0 || sequence > SEQUENCE_MAX {
+            return Err(ReadEnvelopeError::OutOfRange);
+        }
+        Ok(Self {
+            incarnation,
+            serial,
+            sequence,
+        })
+    }
+}
+
+impl Acknowledged {
+    fn read(input: &mut &[u8]) -> Result<Self, ReadEnvelopeError> {
+        let (incarnation, serial) = channel(input)?;
+        let received = Received::try_from((number(input)?, number(input)?))
+            .map_err(|_| ReadEnvelopeError::OutOfRange)?;
+        Ok(Self {
+            incarnation,
+            serial,
+            received,
+        })
+    }
+}
+
+fn number(input: &mut &[u8]) -> Result<u64, ReadEnvelopeError> {
+    varint::take(input).ok_or(ReadEnvelopeError::Truncated)
+}
+
+fn channel(input: &mut &[u8]) -> Result<(Incarnation, u32), ReadEnvelopeError> {
+    let incarnation = Incarnation::new(number(input)?);
+    let serial = u32::try_from(number(input)?).map_err(|_| ReadEnvelopeError::OutOfRange)?;
+    Ok((incarnation, serial))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn arrivals_within_the_window_are_told_apart(
+            jumbled in prop::collection::vec(0u64..30, 1..200)
+        ) {
+            let mut received = Received::default();
+            let mut seen = BTreeSet::new();
+            for (at, jitter) in jumbled.into_iter().enumerate() {
+                let sequence = (at as u64 + 30).saturating_sub(jitter).max(1);
+                let fresh = seen.insert(sequence);
+                let arrival = received.note(sequence);
+                prop_assert_eq!(arrival == Arrival::New, fresh || sequence + 64 <= received.newest());
+                prop_assert_eq!(received.newest(), *seen.last().unwrap());
+                for sequence in received.newest().saturating_sub(63)..received.newest() + 70 {
+                    if sequence > 0 && sequence > received.up_to() {
+                        prop_assert_eq!(received.contains(sequence), seen.contains(&sequence));
+                    }
+                }
+            }
+        }
+
+        #[test]
+        fn an_envelope_reads_back(
+            number in 0u64..1 << 62, place: Option<(u64, u32)>, sequence in 1u64..1 << 62,
+            acknowledged: Option<(u64, u32)>, up_to in 0u64..1 << 62, beyond: u32, message: Vec<u8>,
+        ) {
+            let envelope = Envelope {
+                number: CheckpointNumber::new(number).unwrap(),
+                place: place.map(|(life, serial)| Place {
+                    incarnation: Incarnation::new(life), serial, sequence,
+                }),
+                acknowledged: acknowledged.map(|(life, serial)| Acknowledged {
+                    incarnation: Incarnation::new(life), serial, received: Received { up_to, beyond: u64::from(beyond) << 1 },
+                }),
+            };
+            let mut bytes = Vec::new();
+            envelope.write(&mut bytes);
+            bytes.extend(&message);
+            prop_assert_eq!(Envelope::read(&bytes), Ok((envelope, message.as_slice())));
+        }
+    }
+
+    #[test]
+    fn far_jumps_give_up_what_lies_between() {
+        let mut received = Received::default();
+        assert_eq!(received.note(1), Arrival::New);
+        assert_eq!(received.note(3), Arrival::New);
+        assert!(!received.contains(2));
+        assert_eq!(received.note(1000), Arrival::New);
+        assert!(received.contains(2) && received.contains(936));
+        assert!(!received.contains(937) && received.contains(1000));
+        assert_eq!(received.note(2), Arrival::Old);
+        assert_eq!(received.newest(), 1000);
+        assert_eq!(received.note(1 << 62), Arrival::New);
+        assert_eq!(received.newest(), 1 << 62);
+    }
+
+    #[test]
+    fn a_stamp_without_channel_state_takes_few_bytes() {
+        let mut bytes = Vec::new();
+        Envelope {
+            number: CheckpointNumber::from(100),
+            place: None,
+            acknowledged: None,
+        }
+        .write(&mut bytes);
+        assert_eq!(bytes.len(), 2);
+    }
+
+    #[test]
+    fn unknown_versions_and_cut_off_stamps_are_refused() {
+        assert_eq!(Envelope::read(&[]), Err(ReadEnvelopeError::Truncated));
+        assert_eq!(
+            Envelope::read(&[0x20, 1]),
+            Err(ReadEnvelopeError::UnknownVersion(0x20))
+        );
+        assert_eq!(
+            Envelope::read(&[0x11, 1, 1]),
+            Err(ReadEnvelopeError::Truncated)
+        );
+        assert_eq!(
+            Envelope::read(&[0x11, 1, 1, 1, 0]),
+            Err(ReadEnvelopeError::OutOfRange)
+        );
+    }
+}

@@ -1,0 +1,187 @@
+//! Agent and checker: a snapshot to search, and what was found.
+//!
+//! What only the service can read (states, paths, settings) travels as bytes: the checker is the service's own
+//! executable and knows them.
+
+use serde::{Deserialize, Serialize};
+
+use crate::filter::Filter;
+use crate::id::{RunId, ViolationId};
+use crate::limit::{
+    self, EXPRESSION_BYTES_MAX, FILTERS_MAX, NAME_BYTES_MAX, PATH_BYTES_MAX, PATHS_MAX,
+    PROPERTIES_MAX, SETUP_BYTES_MAX, SMALL_FRAME_BYTES_MAX, SNAPSHOT_FRAME_BYTES_MAX,
+    TEXT_BYTES_MAX,
+};
+use crate::link::messages;
+use crate::snapshot::{Snapshot, coded};
+
+messages! {
+    /// What an agent tells its checker.
+    pub enum AgentToChecker {
+        /// Search this.
+        0x31 Job(Box<Job>) up to SNAPSHOT_FRAME_BYTES_MAX,
+        /// Stop searching and report.
+        0x32 Cancel(Cancel) up to SMALL_FRAME_BYTES_MAX,
+    }
+}
+
+messages! {
+    /// What a checker tells its agent.
+    pub enum CheckerToAgent {
+        /// It is up; the first frame.
+        0x41 Ready(Ready) up to SMALL_FRAME_BYTES_MAX,
+        /// A past path was replayed on the new snapshot; comes before any search.
+        0x42 Replayed(Replayed) up to SMALL_FRAME_BYTES_MAX,
+        /// It is still searching.
+        0x43 Progress(Progress) up to SMALL_FRAME_BYTES_MAX,
+        /// It is done.
+        0x44 Report(Report) up to SNAPSHOT_FRAME_BYTES_MAX,
+    }
+}
+
+/// One search.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+pub struct Job {
+    /// Its name.
+    pub run: RunId,
+    /// Where to start.
+    pub snapshot: Snapshot,
+    /// The service's static settings, encoded by the service.
+    #[serde(with = "limit::Bytes::<SETUP_BYTES_MAX>")]
+    pub setup: Vec<u8>,
+    /// What must hold.
+    #[serde(with = "limit::List::<PROPERTIES_MAX>")]
+    pub properties: Vec<Property>,
+    /// When to stop.
+    pub budget: Budget,
+    /// Paths that led to violations before, to be replayed first.
+    #[serde(with = "limit::List::<PATHS_MAX>")]
+    pub past_paths: Vec<PastPath>,
+}
+
+/// A property by name, with its expression if it is not one the service brings along.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+pub struct Property {
+    /// Its name.
+    #[serde(with = "limit::Text::<NAME_BYTES_MAX>")]
+    pub name: String,
+    /// Its expression; empty if the service has registered it.
+    #[serde(with = "limit::Text::<EXPRESSION_BYTES_MAX>")]
+    pub expression: String,
+}
+
+/// When a search stops, whichever comes first.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
+pub struct Budget {
+    /// Milliseconds.
+    pub time_ms: u64,
+    /// States.
+    pub states_max: u64,
+    /// Events on a path.
+    pub depth_max: u32,
+    /// Bytes of memory.
+    pub memory_bytes_max: u64,
+    /// Violations to report.
+    pub violations_max: u32,
+}
+
+/// A path that led to a violation before.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+pub struct PastPath {
+    /// The violation.
+    pub violation: ViolationId,
+    /// The events, encoded by the service.
+    #[serde(with = "limit::Bytes::<PATH_BYTES_MAX>")]
+    pub path: Vec<u8>,
+}
+
+/// The end of a search, before its budget is used up.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
+pub struct Cancel {
+    /// Which.
+    pub run: RunId,
+}
+
+/// A checker is up.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+pub struct Ready {
+    /// The service's name.
+    #[serde(with = "limit::Text::<NAME_BYTES_MAX>")]
+    pub service: String,
+    /// Its version.
+    #[serde(with = "limit::Text::<NAME_BYTES_MAX>")]
+    pub version: String,
+}
+
+/// What came of replaying a past path.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
+pub struct Replayed {
+    /// The run.
+    pub run: RunId,
+    /// The path's violation.
+    pub violation: ViolationId,
+    /// Whether it still leads there.
+    pub errs: bool,
+}
+
+/// How far a search is.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
+pub struct Progress {
+    /// The run.
+    pub run: RunId,
+    /// States visited.
+    pub states: u64,
+    /// The deepest.
+    pub depth: u32,
+    /// Milliseconds spent.
+    pub elapsed_ms: u64,
+}
+
+/// What a search found.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// The run.
+    pub run: RunId,
+    /// Why it ended.
+    pub ended: Ended,
+    /// How far it came.
+    pub progress: Progress,
+    /// What it found.
+    #[serde(with = "limit::List::<PATHS_MAX>")]
+    pub violations: Vec<Violation>,
+}
+
+coded! {
+    /// Why a search ended.
+    pub enum Ended {
+        /// There was nothing more to visit.
+        Exhausted = 0 "everything was visited",
+        /// A part of the budget was used up.
+        Budget = 1 "the budget was used up",
+        /// It was told to.
+        Cancelled = 2 "it was told to",
+        /// The snapshot, a property or the settings could not be read.
+        Unreadable = 3 "the job could not be read",
+    }
+}
+
+/// A predicted violation.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+pub struct Violation {
+    /// Its name.
+    pub id: ViolationId,
+    /// The property it breaks.
+    #[serde(with = "limit::Text::<NAME_BYTES_MAX>")]
+    pub property: String,
+    /// What is wrong in the bad state, for people.
+    #[serde(with = "limit::Text::<TEXT_BYTES_MAX>")]
+    pub explanation: String,
+    /// How many events lead there.
+    pub depth: u32,
+    /// The events, encoded by the service.
+    #[serde(with = "limit::Bytes::<PATH_BYTES_MAX>")]
+    pub path: Vec<u8>,
+    /// Filters proved to prevent it without harm; none if nothing safe was found.
+    #[serde(with = "limit::List::<FILTERS_MAX>")]
+    pub remedies: Vec<Filter>,
+}

@@ -1,0 +1,82 @@
+//! Checkpoints, neighborhoods and consistent snapshots, as cores without IO.
+//!
+//! Each core takes facts by `handle_*` and hands out work by `poll_*`; time comes in as a [`Time`], and the same facts in
+//! the same order always lead to the same work.
+//!
+//! | module | what it holds | where it runs |
+//! |---|---|---|
+//! | [`recorder`] | the checkpoint number, the stamp on every message, the checkpoint before the handler | host |
+//! | [`channel`] | which messages were sent, acknowledged, received | host |
+//! | [`manager`] | answering peers, gathering snapshots: drives all below | agent |
+//! | [`store`] | own checkpoints by number, under a quota | agent |
+//! | [`exchange`] | what each peer has already: differences and duplicates | agent |
+//! | [`gather`] | one snapshot, round by round | agent |
+//! | [`neighborhood`] | whose checkpoints are wanted | agent |
+//! | [`quota`] | how many bytes may be sent | agent |
+//! | [`flight`] | what a snapshot says about messages in flight, and whether it contradicts itself | agent, checker |
+//!
+//! # Why a snapshot is consistent
+//!
+//! A node's number never falls, over restarts too. The state of a node *at* a number is its state just before its first
+//! event that happened with that number or a greater one. A message carries its sender's number and is handled with at
+//! least that number; so whoever shows the receipt at a number shows the send as well. A checkpoint shows its node at
+//! every number above the checkpoint before it and up to its own, and answers for no other.
+
+use std::fmt;
+
+pub mod channel;
+pub mod exchange;
+pub mod flight;
+pub mod gather;
+pub mod manager;
+pub mod neighborhood;
+pub mod quota;
+pub mod recorder;
+pub mod store;
+
+pub use gather::Gather;
+pub use manager::CheckpointManager;
+pub use neighborhood::Neighborhood;
+pub use recorder::Recorder;
+
+/// A moment, in milliseconds of a clock of the caller's that never goes back.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct Time(u64);
+
+impl Time {
+    /// Wraps milliseconds.
+    pub const fn from_millis(millis: u64) -> Self {
+        Self(millis)
+    }
+
+    /// Returns the milliseconds.
+    pub const fn as_millis(self) -> u64 {
+        self.0
+    }
+
+    /// Returns the moment this many milliseconds later.
+    #[must_use]
+    pub const fn after_millis(self, millis: u64) -> Self {
+        Self(self.0.saturating_add(millis))
+    }
+
+    /// Returns the milliseconds since an earlier moment, zero if it is not earlier.
+    pub const fn millis_since(self, earlier: Self) -> u64 {
+        self.0.saturating_sub(earlier.0)
+    }
+}
+
+impl From<crate::service::Transport> for scry_protocol::Transport {
+    fn from(transport: crate::service::Transport) -> Self {
+        match transport {
+            crate::service::Transport::Datagram => Self::Datagram,
+            crate::service::Transport::Stream => Self::Stream,
+        }
+    }
+}
+
+impl fmt::Display for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&format!("{} ms", self.0))
+    }
+}

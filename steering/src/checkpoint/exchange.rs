@@ -1,0 +1,319 @@
+//! What each peer has already, so that only what is new is sent (A-47…A-49).
+//!
+//! Both ends of a link remember a few of the checkpoints that went over it. An asker names the last one it holds; the
+//! answer is the difference to that one, or a few bytes if there is none. If the answerer does not know the base any
+//! more, or the asker holds none, the checkpoint is sent whole.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use scry_protocol::compress::{Packed, UnpackError};
+use scry_protocol::delta::{ApplyDeltaError, Delta};
+use scry_protocol::digest::ShortDigest;
+use scry_protocol::limit::BODY_BYTES_MAX;
+use scry_protocol::link::peer::{Base, Changed, Full, PeerMessage, Request, Same};
+use scry_protocol::{Body, CheckpointNumber, NodeId};
+
+use crate::checkpoint::Time;
+use crate::checkpoint::store::Stored;
+
+/// Checkpoints remembered per peer and direction: more than the gathers that may run at once, so that answers may
+/// overtake each other.
+pub const BASES_MAX: usize = 6;
+/// Peers remembered per direction; the one of longest silence goes first.
+pub const PEERS_MAX: usize = 256;
+
+/// Remembers what went to and came from each peer.
+#[derive(Debug, Default)]
+pub struct Exchange {
+    given: Memory,
+    held: Memory,
+}
+
+/// Why an answer cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadAnswerError {
+    /// It builds on a checkpoint that is not here.
+    #[error("the answer builds on {0}, which is not here")]
+    UnknownBase(CheckpointNumber),
+    /// It cannot be unpacked.
+    #[error(transparent)]
+    Unpack(#[from] UnpackError),
+    /// Its difference does not fit.
+    #[error(transparent)]
+    Delta(#[from] ApplyDeltaError),
+    /// It is too large.
+    #[error(transparent)]
+    Write(#[from] scry_protocol::checkpoint::WriteCheckpointError),
+}
+
+#[derive(Debug, Default)]
+struct Memory {
+    peers: BTreeMap<NodeId, Remembered>,
+    uses: u64,
+}
+
+#[derive(Debug, Default)]
+struct Remembered {
+    bases: VecDeque<(Base, Body)>,
+    used: u64,
+}
+
+impl Exchange {
+    /// Makes the shortest answer to a request. Nothing is remembered yet: see [`handle_given`](Self::handle_given).
+    pub fn answer(&self, now: Time, to: NodeId, request: &Request, stored: &Stored) -> PeerMessage {
+        let (id, number) = (request.id, stored.number);
+        let age_ms = now.millis_since(stored.at);
+        let base = request
+            .known
+            .and_then(|known| self.given.find(to, |base| *base == known));
+        if let Some((base, body)) = base {
+            if *body == stored.body {
+                return Same {
+                    id,
+                    number,
+                    age_ms,
+                    base: base.number,
+                }
+                .into();
+            }
+            let delta = Delta::between(body.as_bytes(), stored.body.as_bytes());
+            if delta.len() < stored.body.len() {
+                return Changed {
+                    id,
+                    number,
+                    age_ms,
+                    base: base.number,
+                    delta,
+                }
+                .into();
+            }
+        }
+        Full {
+            id,
+            number,
+            age_ms,
+            body: Packed::pack(stored.body.as_bytes().to_vec()),
+        }
+        .into()
+    }
+
+    /// Remembers that a checkpoint went to a peer.
+    pub fn handle_given(&mut self, to: NodeId, number: CheckpointNumber, body: &Body) {
+        self.given.remember(to, number, body);
+    }
+
+    /// Learns which checkpoint a peer holds: older ones need not be kept for it.
+    pub fn handle_confirmed(&mut self, peer: NodeId, base: Base) {
+        if let Some(remembered) = self.given.peers.get_mut(&peer)
+            && let Some(at) = remembered
+                .bases
+                .iter()
+                .position(|(known, _)| *known == base)
+        {
+            remembered.bases.drain(..at);
+        }
+    }
+
+    /// Returns the last checkpoint of a peer that is held here.
+    pub fn known(&self, peer: NodeId) -> Option<Base> {
+        let remembered = self.held.peers.get(&peer)?;
+        remembered.bases.back().map(|(base, _)| *base)
+    }
+
+    /// Reads a whole checkpoint.
+    ///
+    /// # Errors
+    ///
+    /// When it is damaged.
+    pub fn read_full(&mut self, from: NodeId, full: Full) -> Result<Body, ReadAnswerError> {
+        let body = Body::from_bytes(full.body.unpack(BODY_BYTES_MAX)?)?;
+        self.held.remember(from, full.number, &body);
+        Ok(body)
+    }
+
+    /// Reads a difference.
+    ///
+    /// # Errors
+    ///
+    /// When its base is not here, or it does not fit.
+    pub fn read_changed(
+        &mut self,
+        from: NodeId,
+        changed: Changed,
+    ) -> Result<Body, ReadAnswerError> {
+        let base = self.base(from, changed.base)?;
+        let body = Body::from_bytes(changed.delta.apply(base.as_bytes())?)?;
+        self.held.remember(from, changed.number, &body);
+        Ok(body)
+    }
+
+    /// Reads that there is nothing new.
+    ///
+    /// # Errors
+    ///
+    /// When what it is the same as is not here.
+    pub fn read_same(&mut self, from: NodeId, same: &Same) -> Result<Body, ReadAnswerError> {
+        let body = self.base(from, same.base)?.clone();
+        self.held.remember(from, same.number, &body);
+        Ok(body)
+    }
+
+    /// Forgets what is held of a peer, so that it is asked for everything.
+    pub fn forget_held(&mut self, peer: NodeId) {
+        self.held.peers.remove(&peer);
+    }
+
+    fn base(&self, from: NodeId, number: CheckpointNumber) -> Result<&Body, ReadAnswerError> {
+        // A node that lost its memory may use a number twice: the later one is the one that was named.
+        self.held
+            .find(from, |base| base.number == number)
+            .map(|(_, body)| body)
+            .ok_or(ReadAnswerError::UnknownBase(number))
+    }
+}
+
+impl Memory {
+    fn find(&self, peer: NodeId, matches: impl Fn(&Base) -> bool) -> Option<&(Base, Body)> {
+        let bases = &self.peers.get(&peer)?.bases;
+        bases.iter().rev().find(|(base, _)| matches(base))
+    }
+
+    fn remember(&mut self, peer: NodeId, number: CheckpointNumber, body: &Body) {
+        self.uses += 1;
+        if self.peers.len() >= PEERS_MAX && !self.peers.contains_key(&peer) {
+            let silent = self
+                .peers
+                .iter()
+                .min_by_key(|(_, remembered)| remembered.used)
+                .map(|(&peer, _)| peer)
+                .expect("there are too many");
+            self.peers.remove(&silent);
+        }
+        let remembered = self.peers.entry(peer).or_default();
+        remembered.used = self.uses;
+        let digest = remembered.digest(body);
+        let base = Base { number, digest };
+        remembered.bases.retain(|(known, _)| *known != base);
+        remembered.bases.push_back((base, body.clone()));
+        if remembered.bases.len() > BASES_MAX {
+            remembered.bases.pop_front();
+        }
+    }
+}
+
+impl Remembered {
+    fn digest(&self, body: &Body) -> ShortDigest {
+        self.bases
+            .iter()
+            .find(|(_, known)| known.shares_with(body))
+            .map_or_else(|| body.digest().short(), |(base, _)| base.digest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use scry_protocol::frame;
+    use scry_protocol::link::peer::RequestId;
+
+    use super::*;
+
+    const A: NodeId = NodeId::new(1);
+    const B: NodeId = NodeId::new(2);
+    const ME: NodeId = NodeId::new(9);
+
+    fn stored(number: u32, fill: u8) -> Stored {
+        let mut bytes: Vec<u8> = (0..1000u32).map(|at| (at * at / 7) as u8).collect();
+        bytes[500..508].fill(fill);
+        Stored {
+            number: number.into(),
+            after: number.saturating_sub(1).into(),
+            at: Time::default(),
+            body: Body::from_bytes(bytes).expect("small"),
+        }
+    }
+
+    /// Lets `asker` get a checkpoint from `answerer`, and returns how many bytes the answer took.
+    fn ask(asker: &mut Exchange, name: NodeId, answerer: &mut Exchange, stored: &Stored) -> usize {
+        let request = Request {
+            id: RequestId::new(1),
+            number: stored.number,
+            known: asker.known(ME),
+        };
+        if let Some(known) = request.known {
+            answerer.handle_confirmed(name, known);
+        }
+        let answer = answerer.answer(Time::default(), name, &request, stored);
+        answerer.handle_given(name, stored.number, &stored.body);
+        let length = frame::encode(&answer).expect("small").len();
+        let body = match answer {
+            PeerMessage::Full(full) => asker.read_full(ME, full),
+            PeerMessage::Changed(changed) => asker.read_changed(ME, changed),
+            PeerMessage::Same(same) => asker.read_same(ME, &same),
+            other => unreachable!("{other:?} is no answer"),
+        };
+        assert_eq!(body.expect("readable"), stored.body);
+        length
+    }
+
+    #[test]
+    fn a_47_a_small_change_costs_little() {
+        let (mut a, mut me) = (Exchange::default(), Exchange::default());
+        let full = ask(&mut a, A, &mut me, &stored(1, 1));
+        let change = ask(&mut a, A, &mut me, &stored(2, 2));
+        assert!(full > 300 && change < 50, "{full}, {change}");
+    }
+
+    #[test]
+    fn a_48_a_receiver_that_lost_the_base_gets_everything() {
+        let (mut a, mut me) = (Exchange::default(), Exchange::default());
+        ask(&mut a, A, &mut me, &stored(1, 1));
+        ask(&mut a, A, &mut me, &stored(2, 2));
+        let mut restarted = Exchange::default();
+        assert!(ask(&mut restarted, A, &mut me, &stored(3, 3)) > 300);
+        // The answerer may lose it as well.
+        let mut me = Exchange::default();
+        assert!(ask(&mut restarted, A, &mut me, &stored(4, 4)) > 300);
+        // An answer that was lost on its way leaves the older base in use.
+        let request = Request {
+            id: RequestId::new(1),
+            number: 5.into(),
+            known: restarted.known(ME),
+        };
+        me.answer(Time::default(), A, &request, &stored(5, 5));
+        me.handle_given(A, 5.into(), &stored(5, 5).body);
+        assert!(ask(&mut restarted, A, &mut me, &stored(6, 6)) < 50);
+    }
+
+    #[test]
+    fn a_49_an_unchanged_checkpoint_costs_a_few_bytes_for_each_peer_apart() {
+        let (mut a, mut b, mut me) = (
+            Exchange::default(),
+            Exchange::default(),
+            Exchange::default(),
+        );
+        ask(&mut a, A, &mut me, &stored(1, 7));
+        let quiet: Vec<usize> = (2..6)
+            .map(|number| ask(&mut a, A, &mut me, &stored(number, 7)))
+            .collect();
+        assert_eq!(quiet, [quiet[0]; 4]);
+        assert!(quiet[0] <= 10, "{}", quiet[0]);
+        // What A has says nothing about B.
+        assert!(ask(&mut b, B, &mut me, &stored(6, 7)) > 300);
+        assert_eq!(ask(&mut b, B, &mut me, &stored(7, 7)), quiet[0]);
+    }
+
+    #[test]
+    fn a_wrong_base_is_refused() {
+        let mut a = Exchange::default();
+        let same = Same {
+            id: RequestId::new(1),
+            number: 2.into(),
+            age_ms: 0,
+            base: 1.into(),
+        };
+        assert!(matches!(
+            a.read_same(ME, &same),
+            Err(ReadAnswerError::UnknownBase(_))
+        ));
+    }
+}

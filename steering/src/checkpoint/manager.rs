@@ -1,0 +1,380 @@
+//! The agent's checkpoint manager: answers peers, gathers snapshots, and keeps within its limits.
+//!
+//! Facts come from the host ([`HostToAgent`]), from peers (frames) and from the clock; work goes to both
+//! ([`Output`]). Frames are encoded and decoded here, so that every byte is counted.
+//!
+//! | module | what it does |
+//! |---|---|
+//! | `answering` | own checkpoints: for peers that ask, and for this node's own gathers |
+//! | `gathering` | snapshots: whom to ask, what the answers mean, when to start anew |
+
+mod answering;
+mod gathering;
+
+use std::collections::{BTreeMap, VecDeque};
+
+use scry_protocol::frame::{self, DecodeError};
+use scry_protocol::link::host::{AgentToHost, Hello, HostToAgent, TakeCheckpoint};
+use scry_protocol::link::peer::{PeerMessage, RequestId};
+use scry_protocol::{CheckpointNumber, GatherId, Incarnation, NodeId, Snapshot};
+
+use crate::checkpoint::Time;
+use crate::checkpoint::exchange::Exchange;
+use crate::checkpoint::gather::{self, GatherError};
+use crate::checkpoint::neighborhood::{Neighborhood, Source};
+use crate::checkpoint::quota::{Limits, Quota};
+use crate::checkpoint::store::Store;
+
+pub use gathering::StartGatherError;
+
+/// What is kept of the bandwidth for refusals, so that a node over its limit can say so.
+const REFUSALS_BYTES: u64 = 64;
+
+/// How a manager behaves.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// How often logical time passes, and a snapshot is gathered; never by itself if absent.
+    pub period_ms: Option<u64>,
+    /// Whether each period gathers a snapshot, or only takes a checkpoint: a node without a checker.
+    pub periods_gather: bool,
+    /// Rounds and their length.
+    pub gather: gather::Options,
+    /// How often a gather starts anew because the neighborhood changed.
+    pub restarts_max: u32,
+    /// How many gathers may run at once.
+    pub gathers_max: usize,
+    /// How long the host may take to answer.
+    pub host_wait_ms: u64,
+    /// How many requests may wait for the host.
+    pub waiting_max: usize,
+    /// Bytes of own checkpoints that are kept.
+    pub store_quota_bytes: usize,
+    /// Bytes that may be sent.
+    pub limits: Limits,
+    /// What the transport adds to each frame, as far as is known.
+    pub frame_overhead_bytes: u64,
+    /// Where the neighborhood comes from.
+    pub neighborhood: Source,
+    /// Where request ids begin: elsewhere at each start of an agent, so that an answer to a question of its last life is
+    /// not taken for one to a question of this one.
+    pub first_request: u32,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            period_ms: Some(10_000),
+            periods_gather: true,
+            gather: gather::Options::default(),
+            restarts_max: 2,
+            gathers_max: 4,
+            host_wait_ms: 1_000,
+            waiting_max: 256,
+            store_quota_bytes: 16 << 20,
+            limits: Limits::default(),
+            frame_overhead_bytes: 0,
+            neighborhood: Source::Service,
+            first_request: 0,
+        }
+    }
+}
+
+/// What a manager wants done.
+#[derive(Debug, Eq, PartialEq)]
+pub enum Output {
+    /// Tell the host.
+    Host(AgentToHost),
+    /// Send a frame to a peer's agent.
+    Peer {
+        /// Whose.
+        to: NodeId,
+        /// The frame.
+        frame: Vec<u8>,
+    },
+    /// A snapshot is there.
+    Snapshot {
+        /// Which gather it comes from.
+        gather: GatherId,
+        /// Whether somebody asked for it, or it was time.
+        on_demand: bool,
+        /// The snapshot.
+        snapshot: Snapshot,
+    },
+    /// A gather ended without a snapshot.
+    Failed {
+        /// Which.
+        gather: GatherId,
+        /// Whether somebody asked for it, or it was time.
+        on_demand: bool,
+        /// Why.
+        error: GatherError,
+    },
+}
+
+/// Bytes to and from one peer, headers included.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct PeerTraffic {
+    /// Sent.
+    pub sent_bytes: u64,
+    /// Received.
+    pub received_bytes: u64,
+    /// Frames sent.
+    pub sent_frames: u64,
+    /// Frames received.
+    pub received_frames: u64,
+}
+
+/// What a manager has counted.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Counts {
+    /// Own checkpoints that had to go.
+    pub pruned: u64,
+    /// Answers refused because of the bandwidth limit.
+    pub over_bandwidth: u64,
+    /// Frames not sent at all because not even they were within the limit.
+    pub unsent: u64,
+    /// Answers of peers that could not be read.
+    pub unreadable: u64,
+    /// Gathers that started anew.
+    pub restarts: u64,
+    /// Periods in which no gather could start.
+    pub skipped: u64,
+}
+
+/// Drives checkpoints and snapshots of one node. Feed it a fact, poll until `None`, feed it the next.
+#[derive(Debug)]
+pub struct CheckpointManager {
+    me: NodeId,
+    options: Options,
+    /// The life of the host that is attached.
+    host: Option<Incarnation>,
+    /// The life whose checkpoints are stored.
+    last_life: Option<Incarnation>,
+    /// The greatest number any former life of the host had: what was given out for it must stay true.
+    floor: CheckpointNumber,
+    service_bytes: u64,
+    store: Store,
+    exchange: Exchange,
+    neighborhood: Neighborhood,
+    quota: Quota,
+    waiting: Vec<answering::Waiting>,
+    gathers: BTreeMap<GatherId, gathering::Running>,
+    requests: BTreeMap<RequestId, gathering::Asked>,
+    /// Members that cannot be reached, until it is clear whether they are still neighbors.
+    doubts: BTreeMap<NodeId, Time>,
+    next_period: Option<Time>,
+    last_gather: u64,
+    last_request: u32,
+    shutting_down: bool,
+    traffic: BTreeMap<NodeId, PeerTraffic>,
+    counts: Counts,
+    outputs: VecDeque<Output>,
+}
+
+impl CheckpointManager {
+    /// Begins without a host.
+    pub fn new(me: NodeId, options: Options) -> Self {
+        Self {
+            me,
+            host: None,
+            last_life: None,
+            floor: CheckpointNumber::ZERO,
+            service_bytes: 0,
+            store: Store::new(options.store_quota_bytes),
+            exchange: Exchange::default(),
+            neighborhood: Neighborhood::new(me, options.neighborhood.clone()),
+            quota: Quota::new(options.limits),
+            waiting: Vec::new(),
+            gathers: BTreeMap::new(),
+            requests: BTreeMap::new(),
+            doubts: BTreeMap::new(),
+            next_period: None,
+            last_gather: 0,
+            last_request: options.first_request,
+            shutting_down: false,
+            traffic: BTreeMap::new(),
+            counts: Counts::default(),
+            outputs: VecDeque::new(),
+            options,
+        }
+    }
+
+    /// Takes in what the host says. What concerns others (filters, say) is passed over.
+    pub fn handle_host(&mut self, now: Time, message: HostToAgent) {
+        match message {
+            HostToAgent::Hello(hello) => self.attach(now, &hello),
+            HostToAgent::Checkpoint(checkpoint) => self.take_in(now, checkpoint),
+            HostToAgent::Neighbors(message) => {
+                self.refresh_neighborhood(now, message.neighbors.as_deref());
+            }
+            HostToAgent::Contacts(message) => {
+                self.neighborhood.handle_contacts(now, &message.contacts);
+            }
+            HostToAgent::Stats(stats) => {
+                let new = stats.sent_bytes.saturating_sub(self.service_bytes);
+                self.service_bytes = stats.sent_bytes;
+                self.quota.handle_service_bytes(now, new);
+            }
+            HostToAgent::Goodbye(_) => self.handle_host_gone(now),
+            HostToAgent::FilterHit(_) => {}
+        }
+    }
+
+    /// Learns that the host is gone: its process ended or its socket closed.
+    pub fn handle_host_gone(&mut self, now: Time) {
+        self.host = None;
+        self.next_period = None;
+        self.refuse_waiting(now);
+    }
+
+    /// Takes in a frame from a peer's agent, and returns it if it is not about checkpoints.
+    ///
+    /// # Errors
+    ///
+    /// When it is no frame; the link to that peer should be closed then.
+    pub fn handle_frame(
+        &mut self,
+        now: Time,
+        from: NodeId,
+        frame: &[u8],
+    ) -> Result<Option<PeerMessage>, DecodeError> {
+        let traffic = self.traffic.entry(from).or_default();
+        traffic.received_frames += 1;
+        traffic.received_bytes += frame.len() as u64 + self.options.frame_overhead_bytes;
+        match frame::decode_one(frame)? {
+            PeerMessage::Request(request) => self.handle_request(now, from, request),
+            PeerMessage::Confirm(confirm) => self.exchange.handle_confirmed(from, confirm.base),
+            PeerMessage::Full(full) => self.handle_full(now, from, full),
+            PeerMessage::Changed(changed) => self.handle_changed(now, from, changed),
+            PeerMessage::Same(same) => self.handle_same(now, from, &same),
+            PeerMessage::Refused(refused) => self.handle_refused(now, from, &refused),
+            other @ (PeerMessage::SharePath(_) | PeerMessage::PathAnswer(_)) => {
+                return Ok(Some(other));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Learns that time has passed.
+    pub fn handle_timeout(&mut self, now: Time) {
+        self.expire_waiting(now);
+        self.expire_doubts(now);
+        self.expire_rounds(now);
+        if let (Some(due), Some(period_ms)) = (self.next_period, self.options.period_ms)
+            && now >= due
+        {
+            self.next_period = Some(now.after_millis(period_ms.max(1)));
+            self.pass_period(now);
+        }
+    }
+
+    /// Refuses all requests from now on.
+    pub fn handle_shutdown(&mut self, now: Time) {
+        self.shutting_down = true;
+        self.refuse_waiting(now);
+    }
+
+    /// Returns what is to be done next.
+    pub fn poll_output(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    /// Returns when to call [`handle_timeout`](Self::handle_timeout) if nothing happens before.
+    pub fn poll_timeout(&self) -> Option<Time> {
+        let waiting = self.waiting.iter().map(|waiting| waiting.deadline);
+        let rounds = self
+            .gathers
+            .values()
+            .filter_map(|running| running.gather.poll_timeout());
+        waiting
+            .chain(rounds)
+            .chain(self.doubts.values().copied())
+            .chain(self.next_period)
+            .min()
+    }
+
+    /// Returns how this manager behaves.
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// Returns the number the host has reached, as far as is known here.
+    pub fn number(&self) -> CheckpointNumber {
+        self.store.newest()
+    }
+
+    /// Returns how many own checkpoints are kept, and how many bytes they are charged.
+    pub fn stored(&self) -> (usize, usize) {
+        self.store.size()
+    }
+
+    /// Returns the bytes to and from each peer.
+    pub fn traffic(&self) -> &BTreeMap<NodeId, PeerTraffic> {
+        &self.traffic
+    }
+
+    /// Returns what was counted.
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    fn attach(&mut self, now: Time, hello: &Hello) {
+        if self.last_life.replace(hello.incarnation) != Some(hello.incarnation) {
+            // The states of a life that is over help nobody, and what is kept must be of one life.
+            self.floor = self.floor.max(self.store.newest());
+            self.store.clear();
+            self.service_bytes = 0;
+        }
+        self.host = Some(hello.incarnation);
+        self.store.reach(hello.number);
+        if hello.number <= self.floor && self.floor > CheckpointNumber::ZERO {
+            // This life forgot how far the last one was: see `flight` for what may come of it until it is lifted.
+            self.ask_host(self.floor.next());
+        }
+        if self.neighborhood.asks_service() {
+            self.outputs.push_back(Output::Host(
+                scry_protocol::link::host::AskNeighbors {}.into(),
+            ));
+        }
+        if let Some(period_ms) = self.options.period_ms {
+            self.next_period.get_or_insert(now.after_millis(period_ms));
+        }
+    }
+
+    fn ask_host(&mut self, number: CheckpointNumber) {
+        self.outputs
+            .push_back(Output::Host(TakeCheckpoint { number }.into()));
+    }
+
+    /// Sends a message if that is within the limits and leaves enough to refuse others, and tells whether it did.
+    fn send(&mut self, now: Time, to: NodeId, message: &PeerMessage) -> bool {
+        self.send_leaving(now, to, message, REFUSALS_BYTES)
+    }
+
+    fn send_leaving(
+        &mut self,
+        now: Time,
+        to: NodeId,
+        message: &PeerMessage,
+        left_bytes: u64,
+    ) -> bool {
+        let Ok(frame) = frame::encode(message) else {
+            // Only a body at the very limit, which the difference or the packing made longer, does not fit.
+            self.counts.unsent += 1;
+            return false;
+        };
+        let bytes = frame.len() as u64 + self.options.frame_overhead_bytes;
+        if !self.quota.affords(now, bytes + left_bytes) || !self.quota.spend(now, bytes) {
+            self.counts.unsent += 1;
+            return false;
+        }
+        let traffic = self.traffic.entry(to).or_default();
+        traffic.sent_frames += 1;
+        traffic.sent_bytes += bytes;
+        self.outputs.push_back(Output::Peer { to, frame });
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,386 @@
+//! Snapshots: whom to ask, what the answers mean, when to start anew (A-31…A-35).
+
+use std::collections::BTreeSet;
+
+use scry_protocol::link::host::{Arrived, AskNeighbors};
+use scry_protocol::link::peer::{Changed, Confirm, Full, Refused, Request, RequestId, Same};
+use scry_protocol::snapshot::Reason;
+use scry_protocol::{Body, CheckpointNumber, GatherId, NodeId, Snapshot};
+
+use super::answering::Asker;
+use super::{CheckpointManager, Output};
+use crate::checkpoint::Time;
+use crate::checkpoint::exchange::ReadAnswerError;
+use crate::checkpoint::gather::{self, Gather, Held};
+
+/// A gather under way.
+#[derive(Debug)]
+pub(super) struct Running {
+    pub(super) gather: Gather,
+    on_demand: bool,
+    neighbors: BTreeSet<NodeId>,
+    restarts: u32,
+}
+
+/// A request to a peer whose answer has not come.
+#[derive(Debug)]
+pub(super) struct Asked {
+    gather: GatherId,
+    to: NodeId,
+    /// The round it belongs to, by its number.
+    number: CheckpointNumber,
+}
+
+/// Why a gather cannot start.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum StartGatherError {
+    /// No host is attached.
+    #[error("no host is attached")]
+    NoHost,
+    /// As many are under way as may be.
+    #[error("too many gathers are under way")]
+    Busy,
+    /// The agent is about to end.
+    #[error("the agent is shutting down")]
+    ShuttingDown,
+}
+
+impl CheckpointManager {
+    /// Starts gathering a snapshot because somebody wants one, beside those under way.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot start.
+    pub fn handle_demand(&mut self, now: Time) -> Result<GatherId, StartGatherError> {
+        self.start_gather(now, true)
+    }
+
+    /// Learns that a peer's agent cannot be reached.
+    pub fn handle_peer_lost(&mut self, now: Time, peer: NodeId) {
+        if !self
+            .gathers
+            .values()
+            .any(|running| running.gather.awaits(peer))
+        {
+            return;
+        }
+        if self.neighborhood.asks_service() && self.host.is_some() {
+            // It may be no neighbor any more: the service is asked before it is called dead.
+            let deadline = now.after_millis(self.options.host_wait_ms);
+            self.doubts.entry(peer).or_insert(deadline);
+            self.outputs.push_back(Output::Host(AskNeighbors {}.into()));
+        } else {
+            self.resolve(now, peer);
+        }
+    }
+
+    /// Takes in the service's word, and starts gathers anew whose neighborhood it changes.
+    pub(super) fn refresh_neighborhood(&mut self, now: Time, neighbors: Option<&[NodeId]>) {
+        if !self.neighborhood.asks_service() || neighbors.is_none() {
+            return;
+        }
+        self.neighborhood.handle_service(neighbors);
+        let current = self.neighborhood.current(now);
+        let changed: Vec<GatherId> = self
+            .gathers
+            .iter()
+            .filter(|(_, running)| running.neighbors != current)
+            .map(|(&id, _)| id)
+            .collect();
+        for id in changed {
+            self.restart(now, id);
+        }
+        for peer in std::mem::take(&mut self.doubts).into_keys() {
+            self.resolve(now, peer);
+        }
+    }
+
+    pub(super) fn expire_doubts(&mut self, now: Time) {
+        let due: Vec<NodeId> = self
+            .doubts
+            .iter()
+            .filter(|(_, deadline)| **deadline <= now)
+            .map(|(&peer, _)| peer)
+            .collect();
+        for peer in due {
+            self.doubts.remove(&peer);
+            self.resolve(now, peer);
+        }
+    }
+
+    pub(super) fn expire_rounds(&mut self, now: Time) {
+        let due: Vec<GatherId> = self
+            .gathers
+            .iter()
+            .filter(|(_, running)| running.gather.poll_timeout().is_some_and(|at| at <= now))
+            .map(|(&id, _)| id)
+            .collect();
+        for id in due {
+            self.with_gather(now, id, |gather, _| gather.handle_timeout(now));
+        }
+    }
+
+    /// Lets logical time pass, with or without a snapshot of what is then.
+    pub(super) fn pass_period(&mut self, now: Time) {
+        let under_way = self.gathers.values().any(|running| !running.on_demand);
+        if !self.options.periods_gather {
+            self.ask_host(self.store.newest().next());
+        } else if under_way || self.start_gather(now, false).is_err() {
+            self.counts.skipped += 1;
+        }
+    }
+
+    fn start_gather(&mut self, now: Time, on_demand: bool) -> Result<GatherId, StartGatherError> {
+        if self.shutting_down {
+            return Err(StartGatherError::ShuttingDown);
+        }
+        if self.host.is_none() {
+            return Err(StartGatherError::NoHost);
+        }
+        if self.gathers.len() >= self.options.gathers_max {
+            return Err(StartGatherError::Busy);
+        }
+        self.last_gather += 1;
+        let id = GatherId::new(self.last_gather);
+        self.begin(now, id, on_demand, 0);
+        Ok(id)
+    }
+
+    fn begin(&mut self, now: Time, id: GatherId, on_demand: bool, restarts: u32) {
+        let neighbors = self.neighborhood.current(now);
+        let number = self.store.newest().max(self.floor).next();
+        let gather = Gather::new(now, self.me, &neighbors, number, self.options.gather);
+        let running = Running {
+            gather,
+            on_demand,
+            neighbors,
+            restarts,
+        };
+        self.gathers.insert(id, running);
+        self.with_gather(now, id, |_, _| {});
+    }
+
+    /// Starts a gather anew under its old name, unless that was done too often.
+    fn restart(&mut self, now: Time, id: GatherId) {
+        let Some(running) = self.gathers.get(&id) else {
+            return;
+        };
+        if running.restarts >= self.options.restarts_max {
+            return;
+        }
+        let (on_demand, restarts) = (running.on_demand, running.restarts + 1);
+        self.gathers.remove(&id);
+        self.forget_requests(id);
+        self.counts.restarts += 1;
+        self.begin(now, id, on_demand, restarts);
+    }
+
+    /// Decides about a peer that cannot be reached: dead, or no longer a neighbor.
+    fn resolve(&mut self, now: Time, peer: NodeId) {
+        let still_neighbor = self.neighborhood.current(now).contains(&peer);
+        let waiting: Vec<GatherId> = self
+            .gathers
+            .iter()
+            .filter(|(_, running)| running.gather.awaits(peer))
+            .map(|(&id, _)| id)
+            .collect();
+        for id in waiting {
+            if !still_neighbor {
+                self.restart(now, id);
+            }
+            // A gather that was started anew does not await it any more.
+            self.with_gather(now, id, |gather, _| {
+                gather.handle_lost(now, peer, Reason::Dead);
+            });
+        }
+    }
+
+    pub(super) fn handle_full(&mut self, now: Time, from: NodeId, full: Full) {
+        let (id, number, age_ms) = (full.id, full.number, full.age_ms);
+        let body = self.exchange.read_full(from, full);
+        if body.is_ok()
+            && let Some(base) = self.exchange.known(from)
+        {
+            // A whole state may be large: its sender need not keep older ones for this node.
+            self.send(now, from, &Confirm { base }.into());
+        }
+        self.handle_body(now, from, id, number, age_ms, body);
+    }
+
+    pub(super) fn handle_changed(&mut self, now: Time, from: NodeId, changed: Changed) {
+        let (id, number, age_ms) = (changed.id, changed.number, changed.age_ms);
+        let body = self.exchange.read_changed(from, changed);
+        self.handle_body(now, from, id, number, age_ms, body);
+    }
+
+    pub(super) fn handle_same(&mut self, now: Time, from: NodeId, same: &Same) {
+        let body = self.exchange.read_same(from, same);
+        self.handle_body(now, from, same.id, same.number, same.age_ms, body);
+    }
+
+    pub(super) fn handle_refused(&mut self, now: Time, from: NodeId, refused: &Refused) {
+        let Some(id) = self.answered(from, refused.id) else {
+            return;
+        };
+        let (reason, number) = (refused.reason, refused.number);
+        self.with_gather(now, id, |gather, _| {
+            gather.handle_refusal(now, from, reason, number);
+        });
+    }
+
+    fn handle_body(
+        &mut self,
+        now: Time,
+        from: NodeId,
+        request: RequestId,
+        number: CheckpointNumber,
+        age_ms: u64,
+        body: Result<Body, ReadAnswerError>,
+    ) {
+        if body.is_err() {
+            // Whatever went wrong, the next answer will be whole.
+            self.exchange.forget_held(from);
+            self.counts.unreadable += 1;
+        }
+        let Some(id) = self.answered(from, request) else {
+            return;
+        };
+        self.with_gather(now, id, |gather, _| match body {
+            Ok(body) => {
+                let held = Held {
+                    number,
+                    age_ms,
+                    body,
+                };
+                gather.handle_answer(now, from, held);
+            }
+            Err(_) => gather.handle_lost(now, from, Reason::Unreadable),
+        });
+    }
+
+    /// Finds the gather that a peer's answer is for, if it still waits for it in the same round.
+    fn answered(&mut self, from: NodeId, request: RequestId) -> Option<GatherId> {
+        let asked = self.requests.get(&request)?;
+        if asked.to != from {
+            return None;
+        }
+        let asked = self.requests.remove(&request)?;
+        let running = self.gathers.get(&asked.gather)?;
+        (running.gather.number() == asked.number).then_some(asked.gather)
+    }
+
+    /// Tells a gather something and does what it then wants.
+    pub(super) fn with_gather(
+        &mut self,
+        now: Time,
+        id: GatherId,
+        tell: impl FnOnce(&mut Gather, NodeId),
+    ) {
+        let me = self.me;
+        let Some(running) = self.gathers.get_mut(&id) else {
+            return;
+        };
+        tell(&mut running.gather, me);
+        // Doing what it wants may tell it more at once: the own checkpoint is often here.
+        while let Some(running) = self.gathers.get_mut(&id)
+            && let Some(output) = running.gather.poll_output()
+        {
+            match output {
+                gather::Output::Ask { to, number } => self.ask(now, id, to, number),
+                gather::Output::Done(outcome) => {
+                    let on_demand = running.on_demand;
+                    self.gathers.remove(&id);
+                    self.forget_requests(id);
+                    self.finish(id, on_demand, outcome);
+                }
+            }
+        }
+    }
+
+    fn ask(&mut self, now: Time, gather: GatherId, to: NodeId, number: CheckpointNumber) {
+        if to == self.me {
+            return self.serve(now, Asker::Own(gather), number);
+        }
+        self.last_request = self.last_request.wrapping_add(1);
+        let id = RequestId::new(self.last_request);
+        let request = Request {
+            id,
+            number,
+            known: self.exchange.known(to),
+        };
+        if self.send(now, to, &request.into()) {
+            self.requests.insert(id, Asked { gather, to, number });
+        } else {
+            self.with_gather(now, gather, |gather, _| {
+                gather.handle_lost(now, to, Reason::OverBandwidthHere);
+            });
+        }
+    }
+
+    fn forget_requests(&mut self, gather: GatherId) {
+        self.requests.retain(|_, asked| asked.gather != gather);
+        self.drop_waiting(gather);
+    }
+
+    fn finish(
+        &mut self,
+        gather: GatherId,
+        on_demand: bool,
+        outcome: Result<Snapshot, gather::GatherError>,
+    ) {
+        let output = match outcome {
+            Ok(snapshot) => {
+                self.tell_host_what_arrived(&snapshot);
+                Output::Snapshot {
+                    gather,
+                    on_demand,
+                    snapshot,
+                }
+            }
+            Err(error) => Output::Failed {
+                gather,
+                on_demand,
+                error,
+            },
+        };
+        self.outputs.push_back(output);
+    }
+
+    /// A peer to which the service only sends would never acknowledge by a message of its own: its checkpoint does.
+    fn tell_host_what_arrived(&mut self, snapshot: &Snapshot) {
+        for member in snapshot
+            .members
+            .iter()
+            .filter(|member| member.node != self.me)
+        {
+            let Ok(content) = member.body.read() else {
+                continue;
+            };
+            let channels: Vec<_> = content
+                .channels
+                .iter()
+                .flat_map(|state| &state.receiving)
+                .filter(|receiving| {
+                    receiving.peer == self.me && Some(receiving.incarnation) == self.host
+                })
+                .map(|receiving| {
+                    let acknowledged = scry_protocol::channel::Acknowledged {
+                        incarnation: receiving.incarnation,
+                        serial: receiving.serial,
+                        received: receiving.received,
+                    };
+                    (receiving.transport, acknowledged)
+                })
+                .collect();
+            if !channels.is_empty() {
+                let arrived = Arrived {
+                    peer: member.node,
+                    // The member's checkpoint shows it at every number from the snapshot's on, up to its own.
+                    number: snapshot.number,
+                    channels,
+                };
+                self.outputs.push_back(Output::Host(arrived.into()));
+            }
+        }
+    }
+}

@@ -1,0 +1,685 @@
+//! The manager through its public face: several of them with recorders as hosts, and frames that wait until delivered.
+
+use std::collections::BTreeMap;
+
+use scry_protocol::channel::Envelope;
+use scry_protocol::link::host::{Goodbye, Neighbors, Stats};
+use scry_protocol::link::peer::{Refused, Request};
+use scry_protocol::snapshot::{Missing, Reason, Refusal};
+use scry_protocol::{Content, Transport};
+
+use super::*;
+use crate::checkpoint::Recorder;
+use crate::checkpoint::channel::Lane;
+use crate::checkpoint::quota::Absolute;
+use crate::checkpoint::recorder::Capture;
+
+fn node(id: u32) -> NodeId {
+    NodeId::new(id)
+}
+
+fn number(number: u32) -> CheckpointNumber {
+    CheckpointNumber::from(number)
+}
+
+/// One node: a service that is a counter, its recorder, its agent's manager.
+struct Node {
+    counter: u8,
+    neighbors: Vec<NodeId>,
+    recorder: Recorder,
+    manager: CheckpointManager,
+    answers: bool,
+}
+
+/// Some nodes, and the frames between their agents.
+struct World {
+    now: Time,
+    nodes: BTreeMap<NodeId, Node>,
+    frames: Vec<(NodeId, NodeId, Vec<u8>)>,
+    snapshots: Vec<(GatherId, Snapshot)>,
+    failures: Vec<GatherError>,
+}
+
+fn capture(counter: u8, neighbors: &[NodeId]) -> impl FnOnce() -> Capture {
+    let neighbors = Some(neighbors.to_vec());
+    move || Capture {
+        state: vec![counter],
+        timers: Vec::new(),
+        neighbors,
+    }
+}
+
+fn quiet() -> Options {
+    Options {
+        period_ms: None,
+        ..Options::default()
+    }
+}
+
+impl World {
+    /// Makes nodes `0..count` that are all neighbors of each other, with all frames of starting up delivered.
+    fn new(count: u32, options: &Options) -> Self {
+        let mut world = Self {
+            now: Time::default(),
+            nodes: BTreeMap::new(),
+            frames: Vec::new(),
+            snapshots: Vec::new(),
+            failures: Vec::new(),
+        };
+        for id in 0..count {
+            let neighbors: Vec<NodeId> = (0..count).filter(|&n| n != id).map(node).collect();
+            let (recorder, first) = Recorder::begin(
+                world.now,
+                Incarnation::new(1),
+                number(1),
+                None,
+                capture(0, &neighbors),
+            );
+            let mut manager = CheckpointManager::new(node(id), options.clone());
+            manager.handle_host(world.now, hello(id, &recorder));
+            manager.handle_host(world.now, HostToAgent::Checkpoint(first.expect("small")));
+            world.nodes.insert(
+                node(id),
+                Node {
+                    counter: 0,
+                    neighbors,
+                    recorder,
+                    manager,
+                    answers: true,
+                },
+            );
+        }
+        world.settle();
+        world
+    }
+
+    fn manager(&mut self, id: u32) -> &mut CheckpointManager {
+        &mut self.node(id).manager
+    }
+
+    fn node(&mut self, id: u32) -> &mut Node {
+        self.nodes.get_mut(&node(id)).expect("a node of this world")
+    }
+
+    /// Does what managers want of hosts, and collects frames and snapshots.
+    fn settle(&mut self) {
+        let mut busy = true;
+        while busy {
+            busy = false;
+            for (&id, node) in &mut self.nodes {
+                while let Some(output) = node.manager.poll_output() {
+                    busy = true;
+                    match output {
+                        Output::Host(message) => node.obey(self.now, message),
+                        Output::Peer { to, frame } => self.frames.push((id, to, frame)),
+                        Output::Snapshot {
+                            gather, snapshot, ..
+                        } => self.snapshots.push((gather, snapshot)),
+                        Output::Failed { error, .. } => self.failures.push(error),
+                    }
+                }
+            }
+        }
+    }
+
+    /// Delivers all frames, and all they lead to.
+    fn deliver(&mut self) {
+        self.settle();
+        while !self.frames.is_empty() {
+            for (from, to, frame) in std::mem::take(&mut self.frames) {
+                if let Some(node) = self.nodes.get_mut(&to) {
+                    node.manager
+                        .handle_frame(self.now, from, &frame)
+                        .expect("a frame");
+                }
+            }
+            self.settle();
+        }
+    }
+
+    fn pass(&mut self, millis: u64) {
+        self.now = self.now.after_millis(millis);
+        for node in self.nodes.values_mut() {
+            node.manager.handle_timeout(self.now);
+        }
+        self.settle();
+    }
+
+    fn message(&mut self, from: u32, to: u32) {
+        let now = self.now;
+        let envelope = self
+            .node(from)
+            .recorder
+            .stamp(now, node(to), Lane::Datagram, b"");
+        self.node(to).receive(now, node(from), &envelope);
+        self.settle();
+    }
+
+    fn gather(&mut self, id: u32) -> GatherId {
+        let now = self.now;
+        self.manager(id).handle_demand(now).expect("it can start")
+    }
+
+    fn snapshot(&mut self) -> Snapshot {
+        assert_eq!(self.failures, []);
+        assert_eq!(self.snapshots.len(), 1);
+        self.snapshots.remove(0).1
+    }
+}
+
+fn hello(id: u32, recorder: &Recorder) -> HostToAgent {
+    Hello {
+        node: node(id),
+        incarnation: recorder.incarnation(),
+        born: recorder.born(),
+        number: recorder.number(),
+        service: "counter".to_owned(),
+        version: "1".to_owned(),
+    }
+    .into()
+}
+
+impl Node {
+    fn obey(&mut self, now: Time, message: AgentToHost) {
+        if !self.answers {
+            return;
+        }
+        match message {
+            AgentToHost::TakeCheckpoint(take) => {
+                let taken = self
+                    .recorder
+                    .handle_take(now, take.number, capture(self.counter, &self.neighbors))
+                    .expect("small");
+                if let Some(checkpoint) = taken {
+                    self.manager.handle_host(now, checkpoint.into());
+                }
+            }
+            AgentToHost::AskNeighbors(_) => {
+                let neighbors = Some(self.neighbors.clone());
+                self.manager
+                    .handle_host(now, Neighbors { neighbors }.into());
+            }
+            _ => {}
+        }
+    }
+
+    fn receive(&mut self, now: Time, from: NodeId, envelope: &Envelope) {
+        let capture = capture(self.counter, &self.neighbors);
+        let forced = self
+            .recorder
+            .handle_message(now, from, Transport::Datagram, envelope, capture)
+            .expect("small");
+        self.counter += 1;
+        if let Some(checkpoint) = forced {
+            self.manager.handle_host(now, checkpoint.into());
+        }
+    }
+}
+
+fn read(snapshot: &Snapshot, id: u32) -> Content {
+    let member = snapshot.member(node(id)).expect("a member");
+    member.body.read().expect("readable")
+}
+
+fn numbers(snapshot: &Snapshot) -> Vec<u64> {
+    snapshot
+        .members
+        .iter()
+        .map(|member| member.number.get())
+        .collect()
+}
+
+/// Lets node 1 ask node 0 directly, and returns the answer.
+fn ask(world: &mut World, number: CheckpointNumber) -> PeerMessage {
+    let request = Request {
+        id: RequestId::new(77),
+        number,
+        known: None,
+    };
+    let frame = frame::encode(&PeerMessage::from(request)).expect("small");
+    let now = world.now;
+    let none = world.manager(0).handle_frame(now, node(1), &frame);
+    assert_eq!(none, Ok(None));
+    world.settle();
+    let (from, to, frame) = world.frames.pop().expect("an answer");
+    assert_eq!((from, to), (node(0), node(1)));
+    frame::decode_one(&frame).expect("a frame")
+}
+
+fn answered(message: &PeerMessage) -> u64 {
+    match message {
+        PeerMessage::Full(full) => full.number.get(),
+        other => panic!("not a checkpoint: {other:?}"),
+    }
+}
+
+#[test]
+fn a_19_a_request_from_later_makes_the_host_take_a_checkpoint() {
+    let mut world = World::new(2, &quiet());
+    world.node(0).counter = 5;
+    assert_eq!(answered(&ask(&mut world, number(8))), 8);
+    assert_eq!(world.node(0).recorder.number(), number(8));
+    world.node(0).counter = 6;
+    // Once it is there, it is not taken again, and it is not the present state.
+    let PeerMessage::Full(full) = ask(&mut world, number(8)) else {
+        panic!("not a checkpoint");
+    };
+    let body = scry_protocol::Body::from_bytes(full.body.unpack(1000).expect("whole"));
+    let content = body.expect("small").read().expect("readable");
+    assert_eq!(content.state, [5]);
+    assert_eq!(world.node(0).recorder.counts().0, 2);
+}
+
+#[test]
+fn a_20_the_manager_returns_the_earliest_that_is_not_older() {
+    let mut world = World::new(2, &quiet());
+    for due in [3, 5, 9] {
+        ask(&mut world, number(due));
+    }
+    for (asked, expect) in [(4, 5), (5, 5), (6, 9)] {
+        assert_eq!(answered(&ask(&mut world, number(asked))), expect);
+    }
+}
+
+#[test]
+fn a_22_the_three_forced_checkpoints_of_the_papers_figure() {
+    let mut world = World::new(4, &quiet());
+    // Node 3 takes its regular checkpoint and asks the others; the requests are slow.
+    world.gather(3);
+    world.settle();
+    assert_eq!(world.node(3).recorder.number(), number(2));
+    world.message(3, 2); // m1
+    world.message(2, 1); // m2
+    assert_eq!(world.node(2).recorder.counts(), (2, 1));
+    assert_eq!(world.node(1).recorder.counts(), (2, 1));
+    assert_eq!(world.node(0).recorder.counts(), (1, 0));
+    world.deliver();
+    // The requests force one at node 0 only.
+    assert_eq!(world.node(0).recorder.counts(), (2, 0));
+    assert_eq!(world.node(1).recorder.counts(), (2, 1));
+    assert_eq!(world.node(2).recorder.counts(), (2, 1));
+    let snapshot = world.snapshot();
+    assert_eq!(numbers(&snapshot), [2, 2, 2, 2]);
+    for id in 0..4 {
+        assert_eq!(read(&snapshot, id).state, [0], "before m1 and m2");
+    }
+}
+
+#[test]
+fn a_24_answers_force_no_checkpoint() {
+    let mut world = World::new(2, &quiet());
+    ask(&mut world, number(50));
+    world.gather(1);
+    world.deliver();
+    assert_eq!(numbers(&world.snapshot()), [50, 2]);
+    assert_eq!(world.node(1).recorder.number(), number(2));
+}
+
+#[test]
+fn a_31_snapshots_come_by_the_clock() {
+    let mut world = World::new(
+        2,
+        &Options {
+            period_ms: Some(10_000),
+            ..Options::default()
+        },
+    );
+    for _ in 0..30 {
+        assert!(world.manager(0).poll_timeout().is_some());
+        world.pass(1_000);
+        world.deliver();
+    }
+    assert_eq!(world.snapshots.len(), 6, "three each");
+}
+
+#[test]
+fn a_32_gathers_on_demand_run_beside_periodic_ones() {
+    let mut world = World::new(
+        3,
+        &Options {
+            period_ms: Some(10_000),
+            ..Options::default()
+        },
+    );
+    world.pass(10_000);
+    let (first, second) = (world.gather(0), world.gather(0));
+    assert_ne!(first, second);
+    world.deliver();
+    assert_eq!(world.snapshots.len(), 5);
+    assert!(
+        world
+            .snapshots
+            .iter()
+            .all(|(_, snapshot)| snapshot.is_complete())
+    );
+    for _ in 0..4 {
+        world.gather(0);
+    }
+    let now = world.now;
+    assert_eq!(
+        world.manager(0).handle_demand(now),
+        Err(StartGatherError::Busy)
+    );
+}
+
+#[test]
+fn a_33_a_neighbor_that_cannot_be_reached_is_dead() {
+    let mut world = World::new(3, &quiet());
+    world.nodes.remove(&node(2));
+    world.gather(0);
+    world.settle();
+    let now = world.now;
+    world.manager(0).handle_peer_lost(now, node(2));
+    world.deliver();
+    let dead = Missing {
+        node: node(2),
+        reason: Reason::Dead,
+    };
+    assert_eq!(world.snapshot().missing, [dead]);
+}
+
+#[test]
+fn a_34_a_changed_neighborhood_starts_the_gather_anew() {
+    let mut world = World::new(3, &quiet());
+    world.node(0).neighbors = vec![node(1)];
+    let now = world.now;
+    let only = Neighbors {
+        neighbors: Some(vec![node(1)]),
+    };
+    world.manager(0).handle_host(now, only.into());
+    let id = world.gather(0);
+    world.settle();
+    // The service changes its parent before node 1 has answered.
+    world.node(0).neighbors = vec![node(2)];
+    let other = Neighbors {
+        neighbors: Some(vec![node(2)]),
+    };
+    world.manager(0).handle_host(now, other.into());
+    world.deliver();
+    assert_eq!(world.manager(0).counts().restarts, 1);
+    assert_eq!(world.snapshots[0].0, id, "under the same name");
+    let snapshot = world.snapshot();
+    let members: Vec<u32> = snapshot
+        .members
+        .iter()
+        .map(|member| member.node.get())
+        .collect();
+    assert_eq!(members, [0, 2]);
+}
+
+#[test]
+fn a_35_the_same_error_means_dead_or_no_neighbor_by_the_list() {
+    for still in [true, false] {
+        let mut world = World::new(3, &quiet());
+        world.gather(0);
+        world.settle();
+        world.frames.retain(|(_, to, _)| *to != node(2));
+        if !still {
+            world.node(0).neighbors = vec![node(1)];
+        }
+        let now = world.now;
+        world.manager(0).handle_peer_lost(now, node(2));
+        world.deliver();
+        let snapshot = world.snapshot();
+        assert_eq!(snapshot.is_complete(), !still);
+        assert_eq!(world.manager(0).counts().restarts, u64::from(!still));
+    }
+}
+
+#[test]
+fn a_41_a_refusal_carries_the_present_number() {
+    let mut world = World::new(2, &quiet());
+    let tiny = Options {
+        store_quota_bytes: 100,
+        ..quiet()
+    };
+    world.node(0).manager = CheckpointManager::new(node(0), tiny);
+    let greeting = hello(0, &world.node(0).recorder);
+    let now = world.now;
+    world.manager(0).handle_host(now, greeting);
+    world.settle();
+    for due in [3, 5, 9] {
+        assert_eq!(answered(&ask(&mut world, number(due))), u64::from(due));
+    }
+    let refused = Refused {
+        id: RequestId::new(77),
+        reason: Refusal::OutOfRange,
+        number: number(9),
+    };
+    assert_eq!(ask(&mut world, number(4)), PeerMessage::Refused(refused));
+    assert_eq!(answered(&ask(&mut world, number(6))), 9);
+}
+
+#[test]
+fn a_44_the_gathering_nodes_own_number_rises_with_the_second_round() {
+    let mut world = World::new(2, &quiet());
+    let tiny = Options {
+        store_quota_bytes: 100,
+        ..quiet()
+    };
+    world.node(0).manager = CheckpointManager::new(node(0), tiny);
+    let greeting = hello(0, &world.node(0).recorder);
+    let now = world.now;
+    world.manager(0).handle_host(now, greeting);
+    for due in [3, 5, 9] {
+        ask(&mut world, number(due));
+    }
+    world.gather(1);
+    world.deliver();
+    let snapshot = world.snapshot();
+    assert_eq!(snapshot.rounds, 2);
+    assert_eq!(numbers(&snapshot), [9, 9]);
+    assert_eq!(world.node(1).recorder.number(), number(9));
+}
+
+#[test]
+fn a_53_a_node_over_its_limit_refuses_and_is_back_in_the_next_snapshot() {
+    let mut world = World::new(3, &quiet());
+    let limited = Options {
+        limits: Limits {
+            absolute: Some(Absolute {
+                bits_per_second: 800,
+                burst_bytes: 100,
+            }),
+            share: None,
+        },
+        ..quiet()
+    };
+    world.node(2).manager = CheckpointManager::new(node(2), limited);
+    let greeting = hello(2, &world.node(2).recorder);
+    let now = world.now;
+    world.manager(2).handle_host(now, greeting);
+    world.deliver();
+    let mut outcomes = Vec::new();
+    for _ in 0..4 {
+        world.gather(0);
+        world.deliver();
+        outcomes.push(world.snapshot().missing);
+    }
+    let over = Missing {
+        node: node(2),
+        reason: Reason::OverBandwidth,
+    };
+    assert_eq!(outcomes, [vec![], vec![], vec![], vec![over]]);
+    world.pass(1_000);
+    world.gather(0);
+    world.deliver();
+    assert!(world.snapshot().is_complete());
+}
+
+#[test]
+fn a_55_every_byte_is_counted_at_both_ends() {
+    let mut world = World::new(2, &quiet());
+    let mut bytes = [0, 0];
+    world.gather(0);
+    world.settle();
+    while !world.frames.is_empty() {
+        for (from, to, frame) in std::mem::take(&mut world.frames) {
+            bytes[from.get() as usize] += frame.len() as u64;
+            let now = world.now;
+            let none = world.manager(to.get()).handle_frame(now, from, &frame);
+            assert_eq!(none, Ok(None));
+        }
+        world.settle();
+    }
+    let there = world.manager(1).traffic()[&node(0)];
+    let here = world.manager(0).traffic()[&node(1)];
+    assert_eq!((here.sent_bytes, here.received_bytes), (bytes[0], bytes[1]));
+    assert_eq!(
+        (there.received_bytes, there.sent_bytes),
+        (bytes[0], bytes[1])
+    );
+    assert_eq!(
+        (here.sent_frames, here.received_frames),
+        (2, 1),
+        "request, confirm; full"
+    );
+}
+
+#[test]
+fn a_host_that_does_not_answer_fails_a_gather_and_refuses_a_peer() {
+    let mut world = World::new(2, &quiet());
+    world.node(0).answers = false;
+    world.gather(0);
+    world.gather(1);
+    world.deliver();
+    world.pass(1_000);
+    world.deliver();
+    assert_eq!(world.failures, [GatherError::OwnMissing(Reason::NoHost)]);
+    world.failures.clear();
+    let silent = Missing {
+        node: node(0),
+        reason: Reason::NoHost,
+    };
+    assert_eq!(world.snapshot().missing, [silent]);
+}
+
+#[test]
+fn a_host_that_ended_is_no_host_and_a_new_life_is_lifted_above_the_last() {
+    let mut world = World::new(2, &quiet());
+    assert_eq!(answered(&ask(&mut world, number(20))), 20);
+    let now = world.now;
+    let goodbye = Goodbye { number: number(20) };
+    world.manager(0).handle_host(now, goodbye.into());
+    let refused = Refused {
+        id: RequestId::new(77),
+        reason: Refusal::NoHost,
+        number: number(20),
+    };
+    assert_eq!(ask(&mut world, number(20)), PeerMessage::Refused(refused));
+    // The new life forgot its number.
+    let (recorder, first) =
+        Recorder::begin(now, Incarnation::new(2), number(1), None, capture(0, &[]));
+    let greeting = hello(0, &recorder);
+    world.node(0).recorder = recorder;
+    world.manager(0).handle_host(now, greeting);
+    world
+        .manager(0)
+        .handle_host(now, first.expect("small").into());
+    world.settle();
+    assert_eq!(world.node(0).recorder.number(), number(21));
+    let refused = Refused {
+        id: RequestId::new(77),
+        reason: Refusal::OutOfRange,
+        number: number(21),
+    };
+    assert_eq!(ask(&mut world, number(20)), PeerMessage::Refused(refused));
+    assert_eq!(answered(&ask(&mut world, number(21))), 21);
+}
+
+#[test]
+fn shutting_down_is_said_to_those_who_ask() {
+    let mut world = World::new(2, &quiet());
+    let now = world.now;
+    world.manager(0).handle_shutdown(now);
+    let PeerMessage::Refused(refused) = ask(&mut world, number(2)) else {
+        panic!("not refused");
+    };
+    assert_eq!(refused.reason, Refusal::ShuttingDown);
+    assert_eq!(
+        world.manager(0).handle_demand(now),
+        Err(StartGatherError::ShuttingDown)
+    );
+}
+
+#[test]
+fn what_the_service_sends_earns_checkpoint_bytes() {
+    let mut world = World::new(2, &quiet());
+    let limited = Options {
+        limits: Limits {
+            absolute: None,
+            share: Some(crate::checkpoint::quota::Share {
+                per_mille: 100,
+                window_ms: 10_000,
+            }),
+        },
+        ..quiet()
+    };
+    world.node(0).manager = CheckpointManager::new(node(0), limited);
+    let greeting = hello(0, &world.node(0).recorder);
+    let now = world.now;
+    world.manager(0).handle_host(now, greeting);
+    world.deliver();
+    world.gather(1);
+    world.deliver();
+    world.pass(5_000);
+    let silent = Missing {
+        node: node(0),
+        reason: Reason::Silent,
+    };
+    assert_eq!(world.snapshot().missing, [silent], "it may not even refuse");
+    let stats = Stats {
+        sent_bytes: 10_000,
+        ..Stats::default()
+    };
+    let now = world.now;
+    world.manager(0).handle_host(now, stats.into());
+    world.gather(1);
+    world.deliver();
+    assert!(world.snapshot().is_complete());
+}
+
+#[test]
+fn damaged_frames_are_refused_and_disturb_nothing() {
+    let mut world = World::new(2, &quiet());
+    let now = world.now;
+    world.gather(0);
+    world.settle();
+    for damaged in [
+        &b"\x09\x21\x00"[..],
+        b"\x01\xee\x00",
+        b"\x01\x21",
+        b"\x01\x21\x01\xc1",
+    ] {
+        assert!(
+            world
+                .manager(0)
+                .handle_frame(now, node(1), damaged)
+                .is_err()
+        );
+    }
+    world.deliver();
+    assert!(world.snapshot().is_complete());
+}
+
+#[test]
+fn a_peer_that_asks_too_much_is_refused_and_others_are_not() {
+    let mut world = World::new(2, &quiet());
+    world.node(0).answers = false;
+    let now = world.now;
+    let mut request = |from: u32, id: u32| {
+        let request = Request {
+            id: RequestId::new(id),
+            number: number(100 + id),
+            known: None,
+        };
+        let frame = frame::encode(&PeerMessage::from(request)).expect("small");
+        let none = world.manager(0).handle_frame(now, node(from), &frame);
+        assert_eq!(none, Ok(None));
+        world.settle();
+        std::mem::take(&mut world.frames).len()
+    };
+    let answers: Vec<usize> = (0..18).map(|id| request(1, id)).collect();
+    assert_eq!(answers, [[0; 16].as_slice(), &[1, 1]].concat());
+    assert_eq!(request(5, 0), 0, "it may wait");
+}

@@ -1,0 +1,411 @@
+//! The host's part: its checkpoint number, the stamp on every message, and the checkpoint before the handler.
+//!
+//! It takes no decision about storage, peers or snapshots; whoever holds it streams the checkpoints it makes to the
+//! agent. A checkpoint and the noting of what made it necessary are one call, so that they cannot be done in the wrong
+//! order.
+
+use std::collections::BTreeMap;
+
+use scry_protocol::channel::{Acknowledged, Envelope};
+use scry_protocol::checkpoint::WriteCheckpointError;
+use scry_protocol::link::host::{Arrived, Checkpoint};
+use scry_protocol::{CheckpointNumber, Content, Incarnation, NodeId, Transport};
+
+use crate::checkpoint::Time;
+use crate::checkpoint::channel::{Channels, Lane, Options};
+
+/// What a checkpoint captures of the service, encoded by the service.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Capture {
+    /// Its state.
+    pub state: Vec<u8>,
+    /// Its armed timers.
+    pub timers: Vec<u8>,
+    /// Its neighbors, if it knows them.
+    pub neighbors: Option<Vec<NodeId>>,
+}
+
+/// Keeps one life's logical time.
+#[derive(Debug)]
+pub struct Recorder {
+    incarnation: Incarnation,
+    born: CheckpointNumber,
+    number: CheckpointNumber,
+    channels: Option<Channels>,
+    /// Acknowledgements read from peers' checkpoints of a later logical time, until this node gets there.
+    early: BTreeMap<(NodeId, Transport, u32), (CheckpointNumber, Acknowledged)>,
+    taken_count: u64,
+    forced_count: u64,
+}
+
+impl Recorder {
+    /// Begins a life with its first checkpoint.
+    ///
+    /// `born` must be above every number a former life of this node had, or a snapshot gathered across the restart may
+    /// have to be thrown away. Channel state is kept if there are options for it.
+    ///
+    /// # Errors
+    ///
+    /// When the state is too large to be a checkpoint.
+    pub fn begin(
+        now: Time,
+        incarnation: Incarnation,
+        born: CheckpointNumber,
+        channels: Option<Options>,
+        capture: impl FnOnce() -> Capture,
+    ) -> (Self, Result<Checkpoint, WriteCheckpointError>) {
+        let mut recorder = Self {
+            incarnation,
+            born,
+            number: born.previous(),
+            channels: channels.map(|options| Channels::new(incarnation, options)),
+            early: BTreeMap::new(),
+            taken_count: 0,
+            forced_count: 0,
+        };
+        let first = recorder.take(now, born, capture);
+        (recorder, first)
+    }
+
+    /// Returns the present number.
+    pub fn number(&self) -> CheckpointNumber {
+        self.number
+    }
+
+    /// Returns the number this life began with.
+    pub fn born(&self) -> CheckpointNumber {
+        self.born
+    }
+
+    /// Returns which life this is.
+    pub fn incarnation(&self) -> Incarnation {
+        self.incarnation
+    }
+
+    /// Returns how many checkpoints were taken, and how many of them because a message demanded it.
+    pub fn counts(&self) -> (u64, u64) {
+        (self.taken_count, self.forced_count)
+    }
+
+    /// Learns of a message **before** its handler runs, or before it is dropped by a filter. If it comes from a later
+    /// logical time, the checkpoint that must precede it is taken and returned; else there is none.
+    ///
+    /// # Errors
+    ///
+    /// When the state is too large. The message is noted all the same, and the handler may run: there is no checkpoint
+    /// for this logical time, and the next one says so.
+    pub fn handle_message(
+        &mut self,
+        now: Time,
+        from: NodeId,
+        transport: Transport,
+        envelope: &Envelope,
+        capture: impl FnOnce() -> Capture,
+    ) -> Result<Option<Checkpoint>, WriteCheckpointError> {
+        let forced = envelope.number > self.number;
+        let taken = if forced {
+            self.forced_count += 1;
+            self.take(now, envelope.number, capture).map(Some)
+        } else {
+            Ok(None)
+        };
+        if let Some(channels) = &mut self.channels {
+            if let Some(place) = envelope.place {
+                channels.receive(from, transport, place);
+            }
+            if let Some(acknowledged) = &envelope.acknowledged {
+                channels.acknowledge(from, transport, acknowledged);
+            }
+        }
+        taken
+    }
+
+    /// Is asked to reach a number: takes a checkpoint unless it is there already.
+    ///
+    /// # Errors
+    ///
+    /// When the state is too large; the number is reached all the same.
+    pub fn handle_take(
+        &mut self,
+        now: Time,
+        number: CheckpointNumber,
+        capture: impl FnOnce() -> Capture,
+    ) -> Result<Option<Checkpoint>, WriteCheckpointError> {
+        if number <= self.number {
+            return Ok(None);
+        }
+        self.take(now, number, capture).map(Some)
+    }
+
+    /// Lets logical time pass by one.
+    ///
+    /// # Errors
+    ///
+    /// When the state is too large; the number rises all the same.
+    pub fn handle_period(
+        &mut self,
+        now: Time,
+        capture: impl FnOnce() -> Capture,
+    ) -> Result<Option<Checkpoint>, WriteCheckpointError> {
+        self.handle_take(now, self.number.next(), capture)
+    }
+
+    /// Opens a connection to a peer, from either end, and returns the serial its messages are sent under.
+    pub fn open(&mut self, peer: NodeId) -> u32 {
+        self.channels
+            .as_mut()
+            .map_or(0, |channels| channels.open(peer))
+    }
+
+    /// Learns that a connection is gone, by the serial of what was sent on it and the life and serial of what came.
+    pub fn handle_ended(
+        &mut self,
+        now: Time,
+        peer: NodeId,
+        sending: Option<u32>,
+        receiving: Option<(Incarnation, u32)>,
+    ) {
+        if let Some(channels) = &mut self.channels {
+            channels.end(now, peer, sending, receiving);
+        }
+    }
+
+    /// Learns from a peer's checkpoint what has arrived there.
+    ///
+    /// The peer's checkpoint shows it at a number: only checkpoints of this node from that number on may rely on it.
+    pub fn handle_arrived(&mut self, arrived: &Arrived) {
+        for &(transport, acknowledged) in &arrived.channels {
+            if arrived.number <= self.number {
+                if let Some(channels) = &mut self.channels {
+                    channels.acknowledge(arrived.peer, transport, &acknowledged);
+                }
+            } else {
+                let channel = (arrived.peer, transport, acknowledged.serial);
+                self.early.insert(channel, (arrived.number, acknowledged));
+            }
+        }
+    }
+
+    /// Returns what goes out with a message to a peer.
+    pub fn stamp(&mut self, now: Time, to: NodeId, lane: Lane, message: &[u8]) -> Envelope {
+        let number = self.number;
+        let Some(channels) = &mut self.channels else {
+            return Envelope {
+                number,
+                place: None,
+                acknowledged: None,
+            };
+        };
+        Envelope {
+            number,
+            place: Some(channels.send(now, number, to, lane, message)),
+            acknowledged: channels.acknowledgement(to, lane.transport()),
+        }
+    }
+
+    fn take(
+        &mut self,
+        now: Time,
+        number: CheckpointNumber,
+        capture: impl FnOnce() -> Capture,
+    ) -> Result<Checkpoint, WriteCheckpointError> {
+        let after = self.number;
+        self.number = number;
+        self.taken_count += 1;
+        let capture = capture();
+        let content = Content {
+            incarnation: self.incarnation,
+            born: self.born,
+            state: capture.state,
+            timers: capture.timers,
+            channels: self.channels.as_mut().map(|channels| channels.state(now)),
+        };
+        self.apply_early();
+        Ok(Checkpoint {
+            number,
+            after,
+            body: content.write()?,
+            neighbors: capture.neighbors,
+        })
+    }
+
+    fn apply_early(&mut self) {
+        let (number, channels) = (self.number, &mut self.channels);
+        self.early
+            .retain(|&(peer, transport, _), (due, acknowledged)| {
+                let later = *due > number;
+                if !later && let Some(channels) = channels.as_mut() {
+                    channels.acknowledge(peer, transport, acknowledged);
+                }
+                later
+            });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Time = Time::from_millis(0);
+    const PEER: NodeId = NodeId::new(2);
+
+    fn number(number: u32) -> CheckpointNumber {
+        CheckpointNumber::from(number)
+    }
+
+    fn capture(x: u8) -> impl FnOnce() -> Capture {
+        move || Capture {
+            state: vec![x],
+            ..Capture::default()
+        }
+    }
+
+    fn recorder(channels: Option<Options>) -> Recorder {
+        let (recorder, first) =
+            Recorder::begin(NOW, Incarnation::new(1), number(1), channels, capture(0));
+        let first = first.expect("a small state");
+        assert_eq!((first.number, first.after), (number(1), number(0)));
+        recorder
+    }
+
+    fn stamped(stamp: u32) -> Envelope {
+        Envelope {
+            number: number(stamp),
+            place: None,
+            acknowledged: None,
+        }
+    }
+
+    fn state_of(checkpoint: &Checkpoint) -> Vec<u8> {
+        checkpoint.body.read().expect("our own").state
+    }
+
+    #[test]
+    fn a_15_each_period_takes_one_checkpoint_and_stamps_rise() {
+        let mut recorder = recorder(None);
+        for period in 2..=10 {
+            let taken = recorder.handle_period(NOW, capture(0)).expect("small");
+            assert_eq!(taken.map(|taken| taken.number), Some(number(period)));
+        }
+        assert_eq!(recorder.counts(), (10, 0));
+    }
+
+    #[test]
+    fn a_17_a_message_from_later_forces_a_checkpoint_before_its_handler() {
+        let mut recorder = recorder(None);
+        let mut x = 41;
+        let forced = recorder
+            .handle_message(NOW, PEER, Transport::Datagram, &stamped(7), capture(x))
+            .expect("small")
+            .expect("forced");
+        x += 1;
+        assert_eq!(state_of(&forced), [41], "the handler made it {x}");
+        assert_eq!((forced.after, forced.number), (number(1), number(7)));
+        assert_eq!(recorder.number(), number(7));
+        assert_eq!(
+            recorder.stamp(NOW, PEER, Lane::Datagram, b"").number,
+            number(7)
+        );
+    }
+
+    #[test]
+    fn a_18_a_message_from_now_or_before_forces_none() {
+        let mut recorder = recorder(None);
+        recorder
+            .handle_take(NOW, number(7), capture(0))
+            .expect("small");
+        for stamp in [1, 6, 7] {
+            let none = recorder
+                .handle_message(NOW, PEER, Transport::Datagram, &stamped(stamp), || {
+                    unreachable!("no checkpoint is due")
+                })
+                .expect("small");
+            assert_eq!(none, None);
+        }
+        assert_eq!(recorder.counts(), (2, 0));
+    }
+
+    #[test]
+    fn a_26_without_channel_state_a_stamp_is_a_number_only() {
+        let envelope = recorder(None).stamp(NOW, PEER, Lane::Datagram, b"x");
+        assert_eq!((envelope.place, envelope.acknowledged), (None, None));
+    }
+
+    #[test]
+    fn a_46_a_checkpoint_does_not_change_when_the_state_does() {
+        let mut recorder = recorder(Some(Options::default()));
+        let taken = recorder
+            .handle_period(NOW, capture(5))
+            .expect("small")
+            .expect("taken");
+        let digest = taken.body.digest();
+        recorder.stamp(NOW, PEER, Lane::Datagram, b"later");
+        recorder.handle_period(NOW, capture(6)).expect("small");
+        assert_eq!(taken.body.digest(), digest);
+    }
+
+    #[test]
+    fn too_large_a_state_leaves_a_gap_that_the_next_checkpoint_tells() {
+        let mut recorder = recorder(None);
+        let huge = || Capture {
+            state: vec![0; scry_protocol::limit::STATE_BYTES_MAX + 1],
+            ..Capture::default()
+        };
+        assert!(recorder.handle_take(NOW, number(5), huge).is_err());
+        assert_eq!(recorder.number(), number(5));
+        let next = recorder.handle_period(NOW, capture(0)).expect("small");
+        assert_eq!(next.map(|next| next.after), Some(number(5)));
+    }
+
+    #[test]
+    fn the_forced_checkpoint_does_not_show_the_receipt_that_forced_it() {
+        let mut there = recorder(Some(Options::default()));
+        there
+            .handle_take(NOW, number(9), capture(0))
+            .expect("small");
+        let envelope = there.stamp(NOW, NodeId::new(1), Lane::Datagram, b"x");
+        let mut here = recorder(Some(Options::default()));
+        let forced = here
+            .handle_message(NOW, PEER, Transport::Datagram, &envelope, capture(0))
+            .expect("small")
+            .expect("forced");
+        let channels = |checkpoint: &Checkpoint| {
+            let content = checkpoint.body.read().expect("our own");
+            content.channels.expect("kept")
+        };
+        assert_eq!(channels(&forced).receiving, []);
+        let next = here.handle_period(NOW, capture(0)).expect("small");
+        assert_eq!(channels(&next.expect("taken")).receiving.len(), 1);
+    }
+
+    #[test]
+    fn an_acknowledgement_from_later_waits_for_its_time() {
+        let mut here = recorder(Some(Options::default()));
+        here.stamp(NOW, PEER, Lane::Datagram, b"x");
+        let mut received = scry_protocol::channel::Received::default();
+        received.note(1);
+        here.handle_arrived(&Arrived {
+            peer: PEER,
+            number: number(5),
+            channels: vec![(
+                Transport::Datagram,
+                Acknowledged {
+                    incarnation: Incarnation::new(1),
+                    serial: 0,
+                    received,
+                },
+            )],
+        });
+        let mut kept = |due| {
+            let taken = here
+                .handle_take(NOW, number(due), capture(0))
+                .expect("small");
+            let content = taken.expect("taken").body.read().expect("our own");
+            content.channels.expect("kept").sending[0]
+                .unacknowledged
+                .len()
+        };
+        // The checkpoint numbered 5 answers for 5 and for numbers before it, when the message had not arrived.
+        assert_eq!([kept(4), kept(5), kept(6)], [1, 1, 0]);
+    }
+}

@@ -1,0 +1,300 @@
+//! A seeded simulation of the checkpoint cores: hosts, agents, a clock and a network that exist in memory only.
+//!
+//! Nodes send each other datagrams and stream messages; the network delays, loses, doubles and reorders them, breaks
+//! connections, and crashes hosts and agents. Every snapshot that comes out is compared with what really happened, which
+//! the [`ghost`] knows: no receipt without its send, and with channel state the exact messages in flight. A failure
+//! prints the command that replays it.
+//!
+//! `SCRY_SEED` replays a seed; `SCRY_SIMULATION_EVENTS` sets the service events per scenario.
+
+mod chance;
+mod ghost;
+mod world;
+
+use scry::checkpoint::quota::{Absolute, Limits, Share};
+use world::{Summary, World};
+
+/// What the network and the machines do to the nodes. Chances are in thousandths.
+#[derive(Clone, Copy, Debug)]
+struct Scenario {
+    name: &'static str,
+    nodes: u32,
+    channels: bool,
+    loss: u64,
+    duplication: u64,
+    /// Connections that break, per service event.
+    breaks: u64,
+    /// Hosts that crash, per thousand service events.
+    crashes: u64,
+    /// Agents that crash, per thousand service events.
+    agent_crashes: u64,
+    /// Frames between agents that are lost, with or without the sender noticing.
+    frame_loss: u64,
+    /// Checkpoints a host drops rather than wait for its agent.
+    stream_loss: u64,
+    /// Neighborhoods that change, per thousand service events.
+    changes: u64,
+    store_quota_bytes: usize,
+    limits: Limits,
+    /// The longest a frame takes between a host and its agent, in milliseconds.
+    host_link_ms: u64,
+    /// The longest a crashed host is down, in milliseconds.
+    down_ms: u64,
+    /// Whether a crashed host forgets how far its number was.
+    amnesia: bool,
+    /// Frames between agents that are damaged on their way, past all that protects them. What they lead to is not judged:
+    /// a state may be damaged too.
+    damage: u64,
+    /// A fault in the host that the checks must find.
+    sabotage: Option<Sabotage>,
+}
+
+/// A host that breaks the rules, to see that the checks would notice.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Sabotage {
+    /// It does not look at the number of a message.
+    IgnoresNumbers,
+    /// It does not note one receipt in a hundred.
+    ForgetsReceipts,
+}
+
+const CALM: Scenario = Scenario {
+    name: "calm",
+    nodes: 6,
+    channels: true,
+    loss: 0,
+    duplication: 0,
+    breaks: 0,
+    crashes: 0,
+    agent_crashes: 0,
+    frame_loss: 0,
+    stream_loss: 0,
+    changes: 0,
+    store_quota_bytes: 1 << 20,
+    limits: Limits {
+        absolute: None,
+        share: None,
+    },
+    host_link_ms: 4,
+    down_ms: 2_000,
+    amnesia: false,
+    damage: 0,
+    sabotage: None,
+};
+
+const ROUGH: Scenario = Scenario {
+    name: "rough",
+    nodes: 7,
+    loss: 50,
+    duplication: 20,
+    breaks: 3,
+    crashes: 2,
+    agent_crashes: 2,
+    frame_loss: 20,
+    stream_loss: 20,
+    changes: 5,
+    store_quota_bytes: 6_000,
+    ..CALM
+};
+
+/// Service events per scenario: ten scenarios make more than a million.
+const EVENTS: u64 = 115_000;
+
+fn setting(name: &str, default: u64) -> u64 {
+    match std::env::var(name) {
+        Ok(text) => text
+            .parse()
+            .unwrap_or_else(|_| panic!("{name} is not a number: {text}")),
+        Err(_) => default,
+    }
+}
+
+fn outcome(scenario: Scenario, events: u64) -> Result<Summary, String> {
+    let seed = setting("SCRY_SEED", 0x5c27);
+    World::new(scenario, seed)
+        .run(events)
+        .map_err(|what| {
+            format!(
+                "{what}\nscenario `{name}`, seed {seed}; replay with:\n  SCRY_SEED={seed} SCRY_SIMULATION_EVENTS={events} \
+                 cargo test -p scry --test checkpoint_simulation {name} -- --exact",
+                name = scenario.name,
+            )
+        })
+}
+
+fn run(scenario: Scenario) -> Summary {
+    let events = setting("SCRY_SIMULATION_EVENTS", EVENTS);
+    let summary = outcome(scenario, events).unwrap_or_else(|failure| panic!("{failure}"));
+    println!("{}: {summary:?}", scenario.name);
+    if full_length() {
+        assert!(summary.snapshots > 300, "{summary:?}");
+        assert!(summary.forced > 300, "{summary:?}");
+    }
+    summary
+}
+
+/// Whether this run is the one of every test: others may be too short, or too lucky, to see enough.
+fn full_length() -> bool {
+    let asked = |name| std::env::var(name).is_ok();
+    !asked("SCRY_SEED") && !asked("SCRY_SIMULATION_EVENTS")
+}
+
+#[test]
+fn calm() {
+    let summary = run(CALM);
+    assert_eq!(
+        summary.complete, summary.snapshots,
+        "nobody is ever missing"
+    );
+    if full_length() {
+        assert!(summary.in_flight > 1_000, "{summary:?}");
+    }
+}
+
+#[test]
+fn lossy() {
+    let summary = run(Scenario {
+        name: "lossy",
+        loss: 80,
+        duplication: 30,
+        ..CALM
+    });
+    if full_length() {
+        assert!(summary.in_flight > 1_000, "{summary:?}");
+    }
+}
+
+#[test]
+fn crashes() {
+    let summary = run(Scenario {
+        name: "crashes",
+        crashes: 5,
+        agent_crashes: 3,
+        breaks: 3,
+        ..CALM
+    });
+    if full_length() {
+        assert!(summary.crashes > 100, "{summary:?}");
+        assert!(summary.in_flight > 1_000, "{summary:?}");
+    }
+}
+
+#[test]
+fn tiny_store() {
+    let summary = run(Scenario {
+        name: "tiny_store",
+        store_quota_bytes: 2_500,
+        stream_loss: 10,
+        ..CALM
+    });
+    if full_length() {
+        assert!(summary.later_rounds > 100, "{summary:?}");
+    }
+}
+
+#[test]
+fn tiny_bandwidth() {
+    let summary = run(Scenario {
+        name: "tiny_bandwidth",
+        limits: Limits {
+            absolute: Some(Absolute {
+                bits_per_second: 30_000,
+                burst_bytes: 2_000,
+            }),
+            share: Some(Share {
+                per_mille: 300,
+                window_ms: 2_000,
+            }),
+        },
+        ..CALM
+    });
+    if full_length() {
+        assert!(summary.snapshots > summary.complete + 100, "{summary:?}");
+    }
+}
+
+#[test]
+fn churn() {
+    let summary = run(Scenario {
+        name: "churn",
+        changes: 40,
+        breaks: 5,
+        frame_loss: 30,
+        ..CALM
+    });
+    if full_length() {
+        assert!(summary.restarts > 50, "{summary:?}");
+    }
+}
+
+#[test]
+fn rough() {
+    run(ROUGH);
+}
+
+#[test]
+fn rough_without_channel_state() {
+    let summary = run(Scenario {
+        name: "rough_without_channel_state",
+        channels: false,
+        ..ROUGH
+    });
+    assert_eq!(summary.in_flight, 0);
+}
+
+#[test]
+fn amnesia() {
+    let summary = run(Scenario {
+        name: "amnesia",
+        amnesia: true,
+        crashes: 15,
+        host_link_ms: 60,
+        down_ms: 40,
+        ..ROUGH
+    });
+    if full_length() {
+        assert!(summary.inconsistent > 0, "{summary:?}");
+    }
+}
+
+#[test]
+fn damaged_frames() {
+    let summary = run(Scenario {
+        name: "damaged_frames",
+        damage: 100,
+        ..ROUGH
+    });
+    if full_length() {
+        assert!(summary.refused_frames > 300, "{summary:?}");
+    }
+}
+
+#[test]
+fn a_host_that_ignores_numbers_is_found() {
+    let failure = outcome(
+        Scenario {
+            name: "a_host_that_ignores_numbers_is_found",
+            channels: false,
+            sabotage: Some(Sabotage::IgnoresNumbers),
+            ..CALM
+        },
+        20_000,
+    );
+    let failure = failure.expect_err("a snapshot must show a receipt without its send");
+    assert!(failure.contains("without its send"), "{failure}");
+    assert!(failure.contains("SCRY_SEED="), "{failure}");
+}
+
+#[test]
+fn a_host_that_forgets_receipts_is_found() {
+    let failure = outcome(
+        Scenario {
+            name: "a_host_that_forgets_receipts_is_found",
+            sabotage: Some(Sabotage::ForgetsReceipts),
+            ..CALM
+        },
+        20_000,
+    );
+    let failure = failure.expect_err("a snapshot must show a message in flight that is not");
+    assert!(failure.contains("in flight"), "{failure}");
+}
