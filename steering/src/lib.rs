@@ -4,12 +4,14 @@
 //! |---|---|
 //! | [`service`], [`context`] | what the author of a service writes, and what its handlers see |
 //! | [`property`] | what must hold in every state |
+//! | [`properties`] | the same, written in a file |
 //! | [`model`] | what can happen at a node and what then becomes of it, in plain values |
 
 pub mod context;
 pub mod model;
 #[cfg(feature = "cli")]
 pub mod program;
+pub mod properties;
 pub mod property;
 pub mod service;
 

@@ -1,0 +1,428 @@
+//! From a checked expression to closures, run over nodes in view or over what was projected of them.
+
+use crate::properties::syntax::Operator;
+use crate::properties::term::{Function, Loop, Macro, Reach, Term, TermKind};
+use crate::properties::value::{Double, MappingKind, Value};
+
+/// A compiled expression.
+pub(crate) type Code = Box<dyn Fn(&mut Frame<'_>) -> Value + Send + Sync>;
+
+/// What an expression is run over.
+#[derive(Debug)]
+pub(crate) struct Frame<'f> {
+    /// The nodes in view, by rising id.
+    pub(crate) nodes: &'f [NodeFrame<'f>],
+    /// The values of the variables, by their numbers.
+    pub(crate) variables: Vec<Value>,
+}
+
+/// What an expression sees of a node: its state, or what was projected of it.
+#[derive(Clone, Debug)]
+pub(crate) struct NodeFrame<'f> {
+    pub(crate) id: u32,
+    pub(crate) state: Value,
+    pub(crate) timers: Value,
+    pub(crate) slots: &'f [Value],
+}
+
+impl Frame<'_> {
+    fn find(&self, id: &Value) -> Option<u32> {
+        let Value::Int(id) = id else { return None };
+        let at = self
+            .nodes
+            .iter()
+            .position(|node| i128::from(node.id) == *id)?;
+        u32::try_from(at).ok()
+    }
+
+    fn with<R>(&mut self, variable: u32, value: Value, run: impl FnOnce(&mut Self) -> R) -> R {
+        self.variables[variable as usize] = value;
+        run(self)
+    }
+}
+
+impl<'f> Frame<'f> {
+    fn node(&self, value: &Value) -> Option<&'f NodeFrame<'f>> {
+        match value {
+            Value::Node(position) => self.nodes.get(*position as usize),
+            _ => None,
+        }
+    }
+}
+
+fn code(run: impl Fn(&mut Frame<'_>) -> Value + Send + Sync + 'static) -> Code {
+    Box::new(run)
+}
+
+/// Compiles an expression.
+pub(crate) fn compile(term: &Term) -> Code {
+    match &term.kind {
+        TermKind::Literal(value) => {
+            let value = value.clone();
+            code(move |_| value.clone())
+        }
+        TermKind::Variable(variable) => {
+            let variable = *variable as usize;
+            code(move |frame| frame.variables[variable].clone())
+        }
+        TermKind::Nodes => code(|frame| {
+            let count = u32::try_from(frame.nodes.len()).unwrap_or(u32::MAX);
+            Value::List((0..count).map(Value::Node).collect())
+        }),
+        TermKind::Lookup(id) => {
+            let id = compile(id);
+            code(move |frame| {
+                let id = id(frame);
+                frame.find(&id).map_or(Value::Unknown, Value::Node)
+            })
+        }
+        TermKind::Id(node) => from_node(node, |node| Value::Int(i128::from(node.id))),
+        TermKind::Timers(node) => from_node(node, |node| node.timers.clone()),
+        TermKind::Slot(node, slot) => {
+            let slot = *slot;
+            from_node(node, move |node| {
+                node.slots.get(slot).cloned().unwrap_or(Value::Unknown)
+            })
+        }
+        TermKind::Field {
+            operand,
+            name,
+            absent_is_null,
+        } => {
+            let (operand, name) = (compile(operand), name.clone());
+            let absent_is_null = *absent_is_null;
+            code(move |frame| {
+                let value = operand(frame);
+                let record = frame.node(&value).map_or(&value, |node| &node.state);
+                match (record.field(&name), record) {
+                    (Some(value), _) => value.clone(),
+                    (None, Value::Map(_)) if absent_is_null => Value::Null,
+                    _ => Value::Unknown,
+                }
+            })
+        }
+        TermKind::Has(operand, name) => {
+            let (operand, name) = (compile(operand), name.clone());
+            code(move |frame| {
+                let value = operand(frame);
+                let record = frame.node(&value).map_or(&value, |node| &node.state);
+                match record {
+                    Value::Unknown => Value::Unknown,
+                    record => Value::Bool(record.field(&name).is_some()),
+                }
+            })
+        }
+        TermKind::Index(both) => two(both, Value::at),
+        TermKind::Not(inner) => {
+            let inner = compile(inner);
+            code(move |frame| match inner(frame) {
+                Value::Bool(value) => Value::Bool(!value),
+                _ => Value::Unknown,
+            })
+        }
+        TermKind::Negate(inner) => {
+            let inner = compile(inner);
+            code(move |frame| match inner(frame) {
+                Value::Int(value) => value.checked_neg().map_or(Value::Unknown, Value::Int),
+                Value::Double(value) => Value::Double(Double(-value.0)),
+                _ => Value::Unknown,
+            })
+        }
+        TermKind::And(parts) => kleene(parts, false),
+        TermKind::Or(parts) => kleene(parts, true),
+        TermKind::Binary(operator, both) => two(both, binary(*operator)),
+        TermKind::Conditional(parts) => {
+            let [condition, yes, no] = &**parts;
+            let (condition, yes, no) = (compile(condition), compile(yes), compile(no));
+            code(move |frame| match condition(frame) {
+                Value::Bool(true) => yes(frame),
+                Value::Bool(false) => no(frame),
+                _ => Value::Unknown,
+            })
+        }
+        TermKind::List(items) => {
+            let items: Vec<Code> = items.iter().map(compile).collect();
+            code(move |frame| Value::list(items.iter().map(|item| item(frame)).collect()))
+        }
+        TermKind::Map(entries) => {
+            let entries: Vec<(Code, Code)> = entries
+                .iter()
+                .map(|(key, value)| (compile(key), compile(value)))
+                .collect();
+            code(move |frame| {
+                let entries = entries
+                    .iter()
+                    .map(|(key, value)| (key(frame), value(frame)));
+                Value::map(MappingKind::Map, entries.collect())
+            })
+        }
+        TermKind::Loop(of) => over(of),
+        TermKind::Call(function, arguments) => call(*function, arguments),
+        TermKind::Reach(of) => reach(of),
+    }
+}
+
+fn from_node(node: &Term, read: impl Fn(&NodeFrame<'_>) -> Value + Send + Sync + 'static) -> Code {
+    let node = compile(node);
+    code(move |frame| {
+        let node = node(frame);
+        frame.node(&node).map_or(Value::Unknown, &read)
+    })
+}
+
+fn two(
+    both: &[Term; 2],
+    combine: impl Fn(&Value, &Value) -> Value + Send + Sync + 'static,
+) -> Code {
+    let [left, right] = both;
+    let (left, right) = (compile(left), compile(right));
+    code(move |frame| combine(&left(frame), &right(frame)))
+}
+
+/// `&&` and `||` with a third truth value: one side can decide whatever the other is. `decisive` is what decides.
+fn kleene(parts: &[Term], decisive: bool) -> Code {
+    let parts: Vec<Code> = parts.iter().map(compile).collect();
+    code(move |frame| {
+        let mut answer = Value::Bool(!decisive);
+        for part in &parts {
+            match part(frame) {
+                Value::Bool(value) if value == decisive => return Value::Bool(decisive),
+                Value::Bool(_) => {}
+                _ => answer = Value::Unknown,
+            }
+        }
+        answer
+    })
+}
+
+fn binary(operator: Operator) -> fn(&Value, &Value) -> Value {
+    fn ordered(a: &Value, b: &Value, fits: fn(std::cmp::Ordering) -> bool) -> Value {
+        match (a, b) {
+            // Not a number is neither less nor greater, but it is an answer.
+            (Value::Double(_), Value::Double(_) | Value::Int(_))
+            | (Value::Int(_), Value::Double(_)) => Value::Bool(a.compare(b).is_some_and(fits)),
+            _ => a
+                .compare(b)
+                .map_or(Value::Unknown, |order| Value::Bool(fits(order))),
+        }
+    }
+    match operator {
+        Operator::Equal => |a, b| a.equals(b),
+        Operator::NotEqual => |a, b| match a.equals(b) {
+            Value::Bool(equal) => Value::Bool(!equal),
+            other => other,
+        },
+        Operator::Less => |a, b| ordered(a, b, std::cmp::Ordering::is_lt),
+        Operator::LessEqual => |a, b| ordered(a, b, std::cmp::Ordering::is_le),
+        Operator::Greater => |a, b| ordered(a, b, std::cmp::Ordering::is_gt),
+        Operator::GreaterEqual => |a, b| ordered(a, b, std::cmp::Ordering::is_ge),
+        Operator::In => |a, b| a.is_in(b),
+        Operator::Add => |a, b| match (a, b) {
+            (Value::Text(a), Value::Text(b)) => Value::text(&format!("{a}{b}")),
+            (Value::List(a), Value::List(b)) => {
+                Value::List(a.iter().chain(b.iter()).cloned().collect())
+            }
+            (Value::Bytes(a), Value::Bytes(b)) => Value::Bytes([&**a, &**b].concat().into()),
+            _ => arithmetic(a, b, i128::checked_add, |a, b| a + b),
+        },
+        Operator::Subtract => |a, b| arithmetic(a, b, i128::checked_sub, |a, b| a - b),
+        Operator::Multiply => |a, b| arithmetic(a, b, i128::checked_mul, |a, b| a * b),
+        Operator::Divide => |a, b| arithmetic(a, b, i128::checked_div, |a, b| a / b),
+        Operator::Remainder => |a, b| match (a, b) {
+            (Value::Int(a), Value::Int(b)) => a.checked_rem(*b).map_or(Value::Unknown, Value::Int),
+            _ => Value::Unknown,
+        },
+    }
+}
+
+fn arithmetic(
+    a: &Value,
+    b: &Value,
+    ints: fn(i128, i128) -> Option<i128>,
+    doubles: fn(f64, f64) -> f64,
+) -> Value {
+    match (a, b) {
+        (Value::Int(a), Value::Int(b)) => ints(*a, *b).map_or(Value::Unknown, Value::Int),
+        (Value::Double(a), Value::Double(b)) => Value::Double(Double(doubles(a.0, b.0))),
+        _ => Value::Unknown,
+    }
+}
+
+fn over(of: &Loop) -> Code {
+    let (range, body, variable) = (compile(&of.range), compile(&of.body), of.variable);
+    let condition = of.condition.as_ref().map(compile);
+    match of.name {
+        Macro::All | Macro::Exists => {
+            let decisive = of.name == Macro::Exists;
+            code(move |frame| {
+                let Some(elements) = range(frame).elements() else {
+                    return Value::Unknown;
+                };
+                let mut answer = Value::Bool(!decisive);
+                for element in elements {
+                    match frame.with(variable, element, &body) {
+                        Value::Bool(value) if value == decisive => return Value::Bool(decisive),
+                        Value::Bool(_) => {}
+                        _ => answer = Value::Unknown,
+                    }
+                }
+                answer
+            })
+        }
+        Macro::ExistsOne => code(move |frame| {
+            let Some(elements) = range(frame).elements() else {
+                return Value::Unknown;
+            };
+            let mut count = 0;
+            for element in elements {
+                match frame.with(variable, element, &body) {
+                    Value::Bool(value) => count += usize::from(value),
+                    _ => return Value::Unknown,
+                }
+            }
+            Value::Bool(count == 1)
+        }),
+        Macro::Filter => code(move |frame| {
+            let Some(elements) = range(frame).elements() else {
+                return Value::Unknown;
+            };
+            let mut kept = Vec::new();
+            for element in elements {
+                match frame.with(variable, element.clone(), &body) {
+                    Value::Bool(true) => kept.push(element),
+                    Value::Bool(false) => {}
+                    _ => return Value::Unknown,
+                }
+            }
+            Value::List(kept.into())
+        }),
+        Macro::Map => code(move |frame| {
+            let Some(elements) = range(frame).elements() else {
+                return Value::Unknown;
+            };
+            let mut mapped = Vec::new();
+            for element in elements {
+                frame.variables[variable as usize] = element;
+                match condition.as_ref().map(|condition| condition(frame)) {
+                    None | Some(Value::Bool(true)) => mapped.push(body(frame)),
+                    Some(Value::Bool(false)) => {}
+                    Some(_) => return Value::Unknown,
+                }
+            }
+            Value::list(mapped)
+        }),
+    }
+}
+
+fn call(function: Function, arguments: &[Term]) -> Code {
+    let run: fn(&[Value]) -> Value = match function {
+        Function::Size => |arguments| arguments[0].size(),
+        Function::Distinct => |arguments| match &arguments[0] {
+            Value::List(items) => {
+                let is_new = |(at, item): (usize, &Value)| {
+                    !items[..at].iter().any(|other| other.is_same(item))
+                };
+                Value::Bool(items.iter().enumerate().all(is_new))
+            }
+            _ => Value::Unknown,
+        },
+        Function::Intersects => {
+            |arguments| sets(arguments, |a, b| a.iter().any(|item| has(b, item)))
+        }
+        Function::Contains => |arguments| sets(arguments, |a, b| b.iter().all(|item| has(a, item))),
+        Function::Equivalent => |arguments| {
+            sets(arguments, |a, b| {
+                a.iter().all(|item| has(b, item)) && b.iter().all(|item| has(a, item))
+            })
+        },
+        Function::TextContains => |arguments| texts(arguments, |a, b| a.contains(b)),
+        Function::StartsWith => |arguments| texts(arguments, |a, b| a.starts_with(b)),
+        Function::EndsWith => |arguments| texts(arguments, |a, b| a.ends_with(b)),
+        Function::ToInt => |arguments| to_int(&arguments[0]),
+        Function::ToDouble => |arguments| to_double(&arguments[0]),
+        Function::ToText => |arguments| match &arguments[0] {
+            value @ Value::Text(_) => value.clone(),
+            value @ (Value::Int(_) | Value::Bool(_)) => Value::text(&value.to_string()),
+            Value::Double(value) => Value::text(&value.0.to_string()),
+            _ => Value::Unknown,
+        },
+    };
+    let arguments: Vec<Code> = arguments.iter().map(compile).collect();
+    code(move |frame| {
+        let arguments: Vec<Value> = arguments.iter().map(|argument| argument(frame)).collect();
+        run(&arguments)
+    })
+}
+
+fn has(items: &[Value], wanted: &Value) -> bool {
+    items.iter().any(|item| item.is_same(wanted))
+}
+
+fn sets(arguments: &[Value], holds: fn(&[Value], &[Value]) -> bool) -> Value {
+    match arguments {
+        [Value::List(a), Value::List(b)] => Value::Bool(holds(a, b)),
+        _ => Value::Unknown,
+    }
+}
+
+fn texts(arguments: &[Value], holds: fn(&str, &str) -> bool) -> Value {
+    match arguments {
+        [Value::Text(a), Value::Text(b)] => Value::Bool(holds(a, b)),
+        _ => Value::Unknown,
+    }
+}
+
+fn to_int(value: &Value) -> Value {
+    match value {
+        Value::Int(_) => value.clone(),
+        // Beyond this, CEL's own integers end.
+        Value::Double(value) if value.0.abs() < 9.2e18 => Value::Int(value.0 as i128),
+        Value::Text(text) => text.parse().map_or(Value::Unknown, Value::Int),
+        _ => Value::Unknown,
+    }
+}
+
+fn to_double(value: &Value) -> Value {
+    match value {
+        Value::Double(_) => value.clone(),
+        Value::Int(value) => Value::Double(Double(*value as f64)),
+        Value::Text(text) => text
+            .parse()
+            .map_or(Value::Unknown, |value| Value::Double(Double(value))),
+        _ => Value::Unknown,
+    }
+}
+
+/// Follows pointers from node to node. One that leads out of view makes the answer unknown (B-6, A-79).
+fn reach(of: &Reach) -> Code {
+    let (start, step, variable) = (compile(&of.start), compile(&of.step), of.variable);
+    code(move |frame| {
+        let from = start(frame);
+        if frame.node(&from).is_none() {
+            return Value::Unknown;
+        }
+        let mut reached = Vec::new();
+        let mut ahead = vec![from];
+        while let Some(node) = ahead.pop() {
+            let pointers = match frame.with(variable, node, &step) {
+                Value::Null => continue,
+                Value::List(pointers) => pointers,
+                pointer => [pointer].into(),
+            };
+            for pointer in pointers.iter() {
+                if *pointer == Value::Null {
+                    continue;
+                }
+                let Some(position) = frame.find(pointer) else {
+                    return Value::Unknown;
+                };
+                if !reached.contains(pointer) {
+                    reached.push(pointer.clone());
+                    ahead.push(Value::Node(position));
+                }
+            }
+        }
+        reached.sort();
+        Value::List(reached.into())
+    })
+}
