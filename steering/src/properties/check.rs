@@ -323,7 +323,11 @@ impl Checker<'_> {
             let message = format!("`{a}` is never in `{b}`");
             let label = format!("{} in {}", element.of, container.of);
             let span = element.span.start..container.span.end;
-            self.complain(Complaint::new(span, message).label(label));
+            let mut complaint = Complaint::new(span, message).label(label);
+            if element.of == Type::Node {
+                complaint = complaint.help("look for the node's `id`");
+            }
+            self.complain(complaint);
             return;
         }
         self.word(element, &elements);

@@ -275,6 +275,18 @@ impl Survey {
     }
 }
 
+/// Tells whether an expression is unknown whenever the node of that key is.
+fn is_strict(term: &Term, key: &str) -> bool {
+    let strict = |part: &Term| is_strict(part, key);
+    match &term.kind {
+        _ if term.of == Type::Node => term.key() == key,
+        TermKind::And(parts) | TermKind::Or(parts) => parts.iter().all(strict),
+        TermKind::Conditional(parts) => strict(&parts[0]),
+        TermKind::Loop(of) => strict(&of.range),
+        _ => term.children().into_iter().any(strict),
+    }
+}
+
 struct Slots {
     me: Variable,
     terms: Vec<Term>,
@@ -293,6 +305,10 @@ impl Slots {
                 return None;
             }
             let (key, mut node) = survey.nodes.into_iter().next()?;
+            // A node that may be out of view must not take an answer with it that does not depend on it.
+            if !matches!(node.kind, TermKind::Variable(_)) && !is_strict(part, &key) {
+                return None;
+            }
             let me = Term::node(self.me, part.span.clone());
             let mut own = part.clone();
             own.rewrite(&mut |inner| {
@@ -342,14 +358,18 @@ impl Slots {
             numbers[at] = next;
             next += usize::from(kept[at]);
         }
-        matrix.rewrite_up(&mut |part| {
-            let TermKind::Slot(node, slot) = &part.kind else {
-                return;
-            };
-            if let Some(term) = &derived[*slot] {
-                *part = term.clone().substitute(me, node);
-            }
-        });
+        // One that follows from another may follow from a third by way of it, but never in a circle: each follows from
+        // such as were still kept when it was left out.
+        let is_left_out = |part: &Term| matches!(part.kind, TermKind::Slot(_, slot) if !kept[slot]);
+        while matrix.any(&mut |part| is_left_out(part)) {
+            matrix.rewrite_up(&mut |part| {
+                if let TermKind::Slot(node, slot) = &part.kind
+                    && let Some(term) = &derived[*slot]
+                {
+                    *part = term.clone().substitute(me, node);
+                }
+            });
+        }
         matrix.rewrite_up(&mut |part| {
             if let TermKind::Slot(_, slot) = &mut part.kind {
                 *slot = numbers[*slot];

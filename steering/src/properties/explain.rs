@@ -2,7 +2,7 @@
 
 use crate::properties::compile::{Frame, NodeFrame, compile};
 use crate::properties::syntax::Operator;
-use crate::properties::term::{Macro, Term, TermKind, Variable};
+use crate::properties::term::{Loop, Macro, Term, TermKind, Variable};
 use crate::properties::value::Value;
 
 /// How many characters of a value are shown.
@@ -10,9 +10,15 @@ const VALUE_CHARS_MAX: usize = 120;
 /// How many reasons are given; a disjunction can have many false sides.
 const REASONS_MAX: usize = 8;
 
-/// Says why an expression is not true of some nodes.
-pub(crate) fn explain(term: &Term, names: &[String], nodes: &[NodeFrame<'_>]) -> String {
+/// Says why an expression, given with its text, is not true of some nodes.
+pub(crate) fn explain(
+    term: &Term,
+    source: &str,
+    names: &[String],
+    nodes: &[NodeFrame<'_>],
+) -> String {
     let mut telling = Telling {
+        source,
         names,
         frame: Frame {
             nodes,
@@ -24,6 +30,7 @@ pub(crate) fn explain(term: &Term, names: &[String], nodes: &[NodeFrame<'_>]) ->
     };
     telling.tell(term, true);
     let mut said = telling.reasons;
+    said.dedup();
     let more = said.len().saturating_sub(REASONS_MAX);
     said.truncate(REASONS_MAX);
     if more > 0 {
@@ -37,6 +44,7 @@ pub(crate) fn explain(term: &Term, names: &[String], nodes: &[NodeFrame<'_>]) ->
 }
 
 struct Telling<'t> {
+    source: &'t str,
     names: &'t [String],
     frame: Frame<'t>,
     /// The variables in scope.
@@ -51,8 +59,10 @@ impl Telling<'_> {
         compile(term)(&mut self.frame)
     }
 
+    /// Returns what the author wrote, on one line.
     fn text(&self, term: &Term) -> String {
-        term.written(&|variable| self.names[variable as usize].clone())
+        let text = self.source.get(term.span.clone()).unwrap_or_default();
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
     }
 
     fn show(&self, value: &Value) -> String {
@@ -85,15 +95,20 @@ impl Telling<'_> {
             // One side is enough to spoil a conjunction; a disjunction is spoilt by all of them together.
             TermKind::And(parts) | TermKind::Or(parts) => {
                 let one_is_enough = matches!(term.kind, TermKind::And(_)) == wanted;
+                let mut wrong: Vec<&Term> = Vec::new();
                 for part in parts {
-                    let value = self.value(part);
-                    if !is_wrong(&value) {
-                        continue;
+                    if is_wrong(&self.value(part)) {
+                        wrong.push(part);
                     }
+                }
+                if one_is_enough {
+                    wrong.truncate(1);
+                } else if wrong.iter().any(|part| !is_null_test(part)) {
+                    // That something is there is seen from what it is.
+                    wrong.retain(|part| !is_null_test(part));
+                }
+                for part in wrong {
                     self.tell(part, wanted);
-                    if one_is_enough {
-                        return;
-                    }
                 }
             }
             TermKind::Conditional(parts) => {
@@ -134,7 +149,7 @@ impl Telling<'_> {
         }
     }
 
-    fn count(&mut self, of: &crate::properties::term::Loop, range: &[Value]) {
+    fn count(&mut self, of: &Loop, range: &[Value]) {
         let mut fitting = Vec::new();
         for element in range {
             self.frame.variables[of.variable as usize] = element.clone();
@@ -151,7 +166,7 @@ impl Telling<'_> {
     }
 
     /// Says that no element (or every one) makes a body true, and what it reads of each node.
-    fn none(&mut self, of: &crate::properties::term::Loop, range: &[Value], wanted: bool) {
+    fn none(&mut self, of: &Loop, range: &[Value], wanted: bool) {
         let text = self.text(&of.body);
         let (name, over) = (&self.names[of.variable as usize], self.text(&of.range));
         let how = if wanted { "no" } else { "every" };
@@ -161,7 +176,7 @@ impl Telling<'_> {
         for element in range {
             self.frame.variables[of.variable as usize] = element.clone();
             let mut reads = Vec::new();
-            self.reads(&of.body, Some(of.variable), &mut reads);
+            self.reads(&of.body, of.variable, &mut reads);
             if !reads.is_empty() {
                 seen.push(reads.join(", "));
             }
@@ -177,90 +192,109 @@ impl Telling<'_> {
         self.reasons.push(said);
     }
 
-    /// Says what a part without structure is, and what its sides are.
+    /// Says what a part without structure is, and what it was made of.
     fn plain(&mut self, term: &Term) {
-        let text = self.text(term);
         let value = self.value(term);
         let mut seen = Vec::new();
         match &term.kind {
-            TermKind::Binary(operator, both) => {
+            TermKind::Binary(_, both) => {
                 for side in both.iter() {
-                    if matches!(side.kind, TermKind::Literal(_)) {
-                        continue;
+                    self.say(side, &mut seen);
+                    if !matches!(side.kind, TermKind::Field { .. }) {
+                        self.made_of(side, &mut seen);
                     }
-                    let value = self.value(side);
-                    seen.push(format!("{} is {}", self.text(side), self.show(&value)));
-                    // A sum says little without its summands.
-                    if is_compound(side) {
-                        self.reads(side, None, &mut seen);
-                    }
-                }
-                if *operator == Operator::Equal && value == Value::Bool(false) {
-                    let sides = seen.join(" and ");
-                    self.reasons.push(format!("{sides}, so {text} is false"));
-                    return;
                 }
             }
-            _ => self.reads(term, None, &mut seen),
+            TermKind::Field { .. } | TermKind::Timers(_) => {}
+            _ => self.made_of(term, &mut seen),
         }
-        seen.dedup();
         let because = match seen.len() {
             0 => String::new(),
-            _ => format!(" ({})", seen.join(", ")),
+            _ => format!(", since {}", seen.join(" and ")),
         };
+        let text = self.text(term);
         self.reasons
             .push(format!("{text} is {}{because}", self.show(&value)));
     }
 
-    /// Collects what is read of nodes whose variables have values, or of one variable only.
-    fn reads(&mut self, term: &Term, only: Option<Variable>, out: &mut Vec<String>) {
-        let is_read = matches!(
+    /// Says what the parts of a part are, down to what is read of nodes.
+    fn made_of(&mut self, term: &Term, out: &mut Vec<String>) {
+        for child in term.children() {
+            match &child.kind {
+                TermKind::Binary(..)
+                | TermKind::Not(_)
+                | TermKind::Negate(_)
+                | TermKind::And(_)
+                | TermKind::Or(_)
+                | TermKind::List(_)
+                | TermKind::Call(..) => self.made_of(child, out),
+                _ => self.say(child, out),
+            }
+        }
+    }
+
+    /// Says what a part is, unless that is plain from its text or depends on a variable without a value.
+    fn say(&mut self, term: &Term, out: &mut Vec<String>) {
+        let is_plain = matches!(
             term.kind,
-            TermKind::Field { .. } | TermKind::Timers(_) | TermKind::Id(_) | TermKind::Reach(_)
+            TermKind::Literal(_) | TermKind::Variable(_) | TermKind::Nodes | TermKind::Id(_)
         );
-        let mut free = Vec::new();
+        if is_plain || !self.is_closed(term) {
+            return;
+        }
+        let value = self.value(term);
+        let said = format!("{} is {}", self.text(term), self.show(&value));
+        if !out.contains(&said) {
+            out.push(said);
+        }
+    }
+
+    /// Tells whether all variables from outside have values.
+    fn is_closed(&self, term: &Term) -> bool {
+        let (mut read, mut own) = (Vec::new(), Vec::new());
         term.any(&mut |part| {
-            if let TermKind::Variable(variable) = part.kind {
-                free.push(variable);
+            match &part.kind {
+                TermKind::Variable(variable) => read.push(*variable),
+                TermKind::Loop(of) => own.push(of.variable),
+                TermKind::Reach(of) => own.push(of.variable),
+                _ => {}
             }
             false
         });
-        let bound = &self.bound;
-        let is_closed = free.iter().all(|variable| bound.contains(variable))
-            || matches!(term.kind, TermKind::Reach(_));
-        let is_wanted = only.is_none_or(|only| free.contains(&only));
-        if is_read && is_closed && is_wanted {
+        read.iter()
+            .all(|variable| own.contains(variable) || self.bound.contains(variable))
+    }
+
+    /// Collects what is read of one variable's node.
+    fn reads(&mut self, term: &Term, of: Variable, out: &mut Vec<String>) {
+        let field = match &term.kind {
+            TermKind::Field { operand, name, .. } => Some((operand, name.to_string())),
+            TermKind::Timers(operand) => Some((operand, "timers".to_owned())),
+            _ => None,
+        };
+        if let Some((operand, name)) = field
+            && matches!(operand.kind, TermKind::Variable(variable) if variable == of)
+            && let Value::Node(position) = self.value(operand)
+        {
             let value = self.value(term);
-            let node = match &term.kind {
-                TermKind::Field { operand, .. }
-                | TermKind::Timers(operand)
-                | TermKind::Id(operand) => match (only, self.value(operand)) {
-                    (Some(_), Value::Node(position)) => Some(self.node(position)),
-                    _ => None,
-                },
-                _ => None,
-            };
-            let what = match (&node, &term.kind) {
-                (Some(node), TermKind::Field { name, .. }) => format!("{node}.{name}"),
-                (Some(node), TermKind::Timers(_)) => format!("{node}.timers"),
-                (Some(_), TermKind::Id(_)) => return,
-                _ => self.text(term),
-            };
-            let said = format!("{what} is {}", self.show(&value));
+            let said = format!("{}.{name} is {}", self.node(position), self.show(&value));
             if !out.contains(&said) {
                 out.push(said);
             }
             return;
         }
         for child in term.children() {
-            self.reads(child, only, out);
+            self.reads(child, of, out);
         }
     }
 }
 
-fn is_compound(term: &Term) -> bool {
-    matches!(
-        term.kind,
-        TermKind::Binary(..) | TermKind::Call(..) | TermKind::Loop(_)
-    )
+/// `x == null` or `x != null`.
+fn is_null_test(term: &Term) -> bool {
+    match &term.kind {
+        TermKind::Binary(Operator::Equal | Operator::NotEqual, both) => both
+            .iter()
+            .any(|side| matches!(side.kind, TermKind::Literal(Value::Null))),
+        _ => false,
+    }
 }

@@ -175,6 +175,10 @@ impl<'s> Reading<'s> {
         let mut count = 0;
         for (key, value) in document.get_ref() {
             if key.get_ref() != "property" {
+                if !is_toml {
+                    // Below a header that cannot be read, keys end up where they do not belong.
+                    continue;
+                }
                 let complaint =
                     Complaint::new(key.span(), format!("unknown key `{}`", key.get_ref()))
                         .help("properties are written as `[[property]]`");
@@ -216,6 +220,7 @@ impl<'s> Reading<'s> {
     /// Reads one property. After an error in the TOML itself, what is missing is not complained about: it may be
     /// there, just not readable.
     fn entry(&mut self, table: &DeTable<'s>, span: Range<usize>, is_toml: bool) -> Option<Entry> {
+        let mut is_misspelt = false;
         for key in table.keys() {
             let name = key.get_ref();
             if !KEYS.contains(&name.as_ref()) {
@@ -223,6 +228,7 @@ impl<'s> Reading<'s> {
                     .help(format!("a property has {}", list(&KEYS)))
                     .suggest(name, KEYS);
                 self.complain(complaint);
+                is_misspelt = true;
             }
         }
         let header = header_of(self.source, span);
@@ -252,9 +258,11 @@ impl<'s> Reading<'s> {
         let formula = match (table.get("always"), table.get("eventually")) {
             (Some(value), _) => Some((Kind::Always, self.formula("always", value)?)),
             (None, Some(value)) => Some((Kind::Eventually, self.formula("eventually", value)?)),
+            (None, None) if named.is_none() || is_misspelt || !is_toml => return None,
             (None, None) => None,
         };
-        let (name, name_span) = named?;
+        // Without a name the file is refused already, but its expression is still checked.
+        let (name, name_span) = named.unwrap_or_default();
         Some(Entry {
             name,
             name_span,
@@ -447,6 +455,8 @@ impl Mode {
 
 #[cfg(test)]
 mod tests {
+    #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
     use super::*;
 
     #[test]

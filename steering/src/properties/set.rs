@@ -164,7 +164,7 @@ impl<S: Service> Rule<S> {
         };
         let Checked { term, mut names } =
             check(schema, &formula.text, &formula.syntax).map_err(placed)?;
-        let predicate = Predicate::of(&term, names.clone());
+        let predicate = Predicate::of(&term, names.clone(), formula.text.clone());
         let parts = classify(&term, &mut names);
         let listing = parts
             .iter()
@@ -224,7 +224,7 @@ impl<S: Service> Rule<S> {
 }
 
 impl<S: Service> Predicate<S> {
-    fn of(term: &Term, names: Vec<String>) -> Self {
+    fn of(term: &Term, names: Vec<String>, text: String) -> Self {
         let reader = Reader::of([term]);
         let code = compile(term);
         let (count, term) = (names.len(), term.clone());
@@ -240,7 +240,7 @@ impl<S: Service> Predicate<S> {
             }),
             explain: Arc::new(move |views| {
                 let nodes: Vec<_> = views.iter().map(|view| other.read(view)).collect();
-                Some(explain(&term, &names, &nodes))
+                Some(explain(&term, &text, &names, &nodes))
             }),
         }
     }

@@ -310,7 +310,7 @@ impl Lowering<'_> {
             let end = ends.map(|span| span.end).chain([token.end]).max();
             start.unwrap_or(token.start)..end.unwrap_or(token.end)
         };
-        let span = around(&arguments);
+        let span = self.balanced(around(&arguments));
         let kind = match (function, arguments.len()) {
             (operators::LOGICAL_NOT, 1) => SyntaxKind::Not(Box::new(arguments.remove(0))),
             (operators::NEGATE, 1) => SyntaxKind::Negate(Box::new(arguments.remove(0))),
@@ -368,6 +368,24 @@ impl Lowering<'_> {
         Ok(Syntax { span, kind })
     }
 
+    /// Widens a place until every bracket in it has its partner: brackets around an operand belong to no part.
+    fn balanced(&self, mut span: Range<usize>) -> Range<usize> {
+        loop {
+            let before = span.clone();
+            for (&open, &close) in self.brackets {
+                if span.contains(&open) {
+                    span.end = span.end.max(close + 1);
+                }
+                if span.contains(&close) {
+                    span.start = span.start.min(open);
+                }
+            }
+            if span == before {
+                return span;
+            }
+        }
+    }
+
     /// Returns the place from an opening bracket to its closing one.
     fn bracketed(&self, open: Range<usize>) -> Range<usize> {
         let close = self.brackets.get(&open.start).copied();
@@ -400,6 +418,8 @@ fn flatten(
 
 #[cfg(test)]
 mod tests {
+    #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
     use super::*;
 
     fn parts(syntax: &Syntax, text: &str, out: &mut Vec<String>) {
@@ -443,12 +463,12 @@ mod tests {
                 "nodes.all(n, n.name == \"zwölf\" && !(-1 in n.x[ 2 ]))",
                 "nodes",
                 "n",
-                "n.name == \"zwölf\" && !(-1 in n.x[ 2 ]",
+                "n.name == \"zwölf\" && !(-1 in n.x[ 2 ])",
                 "n.name == \"zwölf\"",
                 "n.name",
                 "n",
                 "\"zwölf\"",
-                "!(-1 in n.x[ 2 ]",
+                "!(-1 in n.x[ 2 ])",
                 "-1 in n.x[ 2 ]",
                 "-1",
                 "n.x[ 2 ]",

@@ -99,7 +99,9 @@ impl Checker<'_> {
                 let complaint = Complaint::new(name_span, format!("unknown function `{function}`"));
                 let complaint = match METHODS.contains(&function) {
                     true => complaint.help(format!("write `list.{function}(…)`")),
-                    false => complaint.suggest(function, GLOBALS),
+                    false => complaint
+                        .help(format!("there are {}", listed(&GLOBALS)))
+                        .suggest(function, GLOBALS),
                 };
                 self.wrong(complaint)
             }
@@ -188,7 +190,9 @@ impl Checker<'_> {
                 let complaint = Complaint::new(name_span, format!("unknown function `{function}`"));
                 let complaint = match GLOBALS.contains(&function) {
                     true => complaint.help(format!("write `{function}(…)`")),
-                    false => complaint.suggest(function, METHODS),
+                    false => complaint
+                        .help(format!("there are {}", listed(&METHODS)))
+                        .suggest(function, METHODS),
                 };
                 return self.wrong(complaint);
             }
@@ -316,6 +320,11 @@ impl Checker<'_> {
         }));
         Term::new(kind, Type::list(Type::Int), span)
     }
+}
+
+fn listed(names: &[&str]) -> String {
+    let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+    names.join(", ")
 }
 
 /// Makes `each.a.b` of `"a.b"`.
