@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use crate::properties::normal::{Conjunct, conjuncts, fold};
 use crate::properties::shape::Type;
 use crate::properties::syntax::Operator;
-use crate::properties::term::{Term, TermKind, Variable};
+use crate::properties::term::{Term, TermKind, Variable, for_all_nodes};
 
 /// How many roles a node can play in one part; a part with more is judged without roles.
 const ROLES_MAX: usize = 32;
@@ -70,7 +70,11 @@ pub(crate) fn classify(term: &Term, names: &mut Vec<String>) -> Vec<Part> {
             all.push(matrix.substitute(variable, &first));
         }
     };
-    for Conjunct { prefix, matrix } in conjuncts(term, names) {
+    let mut pairs: Vec<Draft> = Vec::new();
+    let conjuncts = conjuncts(term, names);
+    names.push("n".to_owned());
+    let me = Variable::try_from(names.len() - 1).expect("a property has few variables");
+    for Conjunct { prefix, matrix } in conjuncts {
         match (&prefix[..], matrix.looks_around()) {
             ([variable], false) => add_node(*variable, matrix),
             ([a, b], false) => {
@@ -79,13 +83,22 @@ pub(crate) fn classify(term: &Term, names: &mut Vec<String>) -> Vec<Part> {
                     add_node(*a, on_itself);
                 }
                 let apart = off_diagonal(matrix, *a, *b);
-                if !apart.is_true() {
-                    parts.push(Part::Pair(plan(&prefix, apart, names)));
+                if apart.is_true() {
+                    continue;
+                }
+                // Statements about the same two nodes with the same way out are judged together: every part costs a
+                // look at each pair of nodes in each state.
+                let draft = Draft::new(&prefix, apart, me);
+                match pairs.iter_mut().find(|other| other.is_like(&draft)) {
+                    Some(other) => other.join(draft),
+                    None => pairs.push(draft),
                 }
             }
-            _ => parts.push(Part::Global(plan(&prefix, matrix, names))),
+            _ => parts.push(Part::Global(Draft::new(&prefix, matrix, me).plan(me))),
         }
     }
+    let pairs = pairs.into_iter().map(|draft| Part::Pair(draft.plan(me)));
+    parts.splice(0..0, pairs);
     if let Some((variable, mut all)) = per_node {
         let matrix = match all.len() {
             1 => all.remove(0),
@@ -132,91 +145,117 @@ fn off_diagonal(mut matrix: Term, a: Variable, b: Variable) -> Term {
     matrix
 }
 
-fn plan(prefix: &[Variable], matrix: Term, names: &mut Vec<String>) -> Plan {
-    names.push("n".to_owned());
-    let me = Variable::try_from(names.len() - 1).expect("a property has few variables");
-    let (roles, mut matrix) = guard(prefix, matrix, me);
-    let mut slots = Slots {
-        me,
-        terms: Vec::new(),
-        by_key: BTreeMap::new(),
-    };
-    slots.take(&mut matrix);
-    let terms = slots.without_redundant(&mut matrix);
-    let mut slots: Vec<Slot> = terms
-        .into_iter()
-        .map(|term| Slot {
-            term,
-            roles: 0,
-            always: false,
-        })
-        .collect();
-    matrix.any(&mut |part| {
-        if let TermKind::Slot(node, slot) = &part.kind {
-            let role = match node.kind {
-                TermKind::Variable(variable) => {
-                    roles.iter().position(|role| role.variable == variable)
-                }
-                _ => None,
-            };
-            match role {
-                Some(role) => slots[*slot].roles |= 1 << role,
-                None => slots[*slot].always = true,
-            }
-        }
-        false
-    });
-    Plan {
-        me,
-        slots,
-        roles,
-        looks_around: matrix.looks_around(),
-        matrix,
-    }
+/// A part before it is known what is read of a node.
+struct Draft {
+    roles: Vec<Role>,
+    matrix: Term,
 }
 
-/// Finds the sides of a disjunction that read one role only. One that always has an answer need not be asked again.
-fn guard(prefix: &[Variable], matrix: Term, me: Variable) -> (Vec<Role>, Term) {
-    let span = matrix.span.clone();
-    if prefix.len() > ROLES_MAX {
-        // Without roles the quantifiers stay in the matrix.
-        let quantified = prefix.iter().rev().fold(matrix, |body, &variable| {
-            crate::properties::term::for_all_nodes(variable, body)
-        });
-        return (Vec::new(), quantified);
-    }
-    let mut sides = match matrix.kind {
-        TermKind::Or(sides) => sides,
-        kind => vec![Term::new(kind, matrix.of, matrix.span)],
-    };
-    let mut roles = Vec::new();
-    for &variable in prefix {
-        let own = Term::node(variable, span.clone()).key();
-        let is_own = |side: &Term| {
-            let survey = Survey::of(side);
-            survey.is_local() && survey.nodes.keys().all(|key| *key == own)
+impl Draft {
+    fn is_like(&self, other: &Self) -> bool {
+        let keys = |draft: &Self| -> Vec<(Variable, Option<String>)> {
+            let roles = draft.roles.iter();
+            roles
+                .map(|role| (role.variable, role.guard.as_ref().map(Term::key)))
+                .collect()
         };
-        let mine: Vec<Term> = sides.iter().filter(|side| is_own(side)).cloned().collect();
-        sides.retain(|side| !(is_own(side) && side.is_total()));
-        let node = Term::node(me, span.clone());
-        let guards: Vec<Term> = mine
-            .into_iter()
-            .map(|side| side.substitute(variable, &node))
-            .collect();
-        roles.push(Role {
-            variable,
-            guard: match guards.len() {
-                0 => None,
-                _ => Some(Term::new(TermKind::Or(guards), Type::Bool, span.clone())),
-            },
-        });
+        keys(self) == keys(other)
     }
-    let matrix = match sides.len() {
-        0 => Term::bool(false, span),
-        1 => sides.remove(0),
-        _ => Term::new(TermKind::Or(sides), Type::Bool, span),
-    };
-    (roles, matrix)
+
+    fn join(&mut self, other: Self) {
+        let span = self.matrix.span.clone();
+        let own = std::mem::replace(&mut self.matrix, Term::bool(true, span.clone()));
+        self.matrix = Term::new(TermKind::And(vec![own, other.matrix]), Type::Bool, span);
+    }
+
+    fn plan(self, me: Variable) -> Plan {
+        let Self { roles, mut matrix } = self;
+        let mut slots = Slots {
+            me,
+            terms: Vec::new(),
+            by_key: BTreeMap::new(),
+        };
+        slots.take(&mut matrix);
+        let terms = slots.without_redundant(&mut matrix);
+        let mut slots: Vec<Slot> = terms
+            .into_iter()
+            .map(|term| Slot {
+                term,
+                roles: 0,
+                always: false,
+            })
+            .collect();
+        matrix.any(&mut |part| {
+            if let TermKind::Slot(node, slot) = &part.kind {
+                let role = match node.kind {
+                    TermKind::Variable(variable) => {
+                        roles.iter().position(|role| role.variable == variable)
+                    }
+                    _ => None,
+                };
+                match role {
+                    Some(role) => slots[*slot].roles |= 1 << role,
+                    None => slots[*slot].always = true,
+                }
+            }
+            false
+        });
+        Plan {
+            me,
+            slots,
+            roles,
+            looks_around: matrix.looks_around(),
+            matrix,
+        }
+    }
+
+    /// Finds the sides of a disjunction that read one role only. One that always has an answer need not be asked again.
+    fn new(prefix: &[Variable], matrix: Term, me: Variable) -> Self {
+        let span = matrix.span.clone();
+        if prefix.len() > ROLES_MAX {
+            // Without roles the quantifiers stay in the matrix.
+            let quantified = prefix
+                .iter()
+                .rev()
+                .fold(matrix, |body, &variable| for_all_nodes(variable, body));
+            return Self {
+                roles: Vec::new(),
+                matrix: quantified,
+            };
+        }
+        let mut sides = match matrix.kind {
+            TermKind::Or(sides) => sides,
+            kind => vec![Term::new(kind, matrix.of, matrix.span)],
+        };
+        let mut roles = Vec::new();
+        for &variable in prefix {
+            let own = Term::node(variable, span.clone()).key();
+            let is_own = |side: &Term| {
+                let survey = Survey::of(side);
+                survey.is_local() && survey.nodes.keys().all(|key| *key == own)
+            };
+            let mine: Vec<Term> = sides.iter().filter(|side| is_own(side)).cloned().collect();
+            sides.retain(|side| !(is_own(side) && side.is_total()));
+            let node = Term::node(me, span.clone());
+            let guards: Vec<Term> = mine
+                .into_iter()
+                .map(|side| side.substitute(variable, &node))
+                .collect();
+            roles.push(Role {
+                variable,
+                guard: match guards.len() {
+                    0 => None,
+                    _ => Some(Term::new(TermKind::Or(guards), Type::Bool, span.clone())),
+                },
+            });
+        }
+        let matrix = match sides.len() {
+            0 => Term::bool(false, span),
+            1 => sides.remove(0),
+            _ => Term::new(TermKind::Or(sides), Type::Bool, span),
+        };
+        Self { roles, matrix }
+    }
 }
 
 /// What an expression depends on.

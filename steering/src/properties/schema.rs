@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use crate::properties::serialize::{Needs, value_of};
 use crate::properties::shape::{Record, Type, Words};
 use crate::properties::trace::trace;
+use crate::properties::value::{MappingKind, Value};
 use crate::service::Service;
 
 /// The shape of a service's state, which expressions are checked against.
@@ -43,14 +44,24 @@ impl Schema {
     /// Adds what states show of the parts that their type did not tell.
     #[must_use]
     pub fn with_samples<'s, S: Service>(mut self, states: impl IntoIterator<Item = &'s S>) -> Self {
+        let told_nothing = self.state.open && self.state.fields.is_empty();
+        let mut all_structs = true;
         let mut known = Type::Record(self.state);
+        let mut count = 0;
         for state in states {
-            known.fill(Type::of_sample(&value_of(state, &Needs::All)));
+            count += 1;
+            let value = value_of(state, &Needs::All);
+            all_structs &= matches!(&value, Value::Map(map) if map.kind == MappingKind::Struct);
+            known.fill(Type::of_sample(&value));
         }
         self.state = match known {
             Type::Record(record) => record,
             _ => unreachable!("filling in keeps a record a record"),
         };
+        // A struct shows all its fields at once.
+        if told_nothing && all_structs && count > 0 {
+            self.state.open = false;
+        }
         self
     }
 

@@ -166,10 +166,13 @@ impl<S: Service> Rule<S> {
             check(schema, &formula.text, &formula.syntax).map_err(placed)?;
         let predicate = Predicate::of(&term, names.clone(), formula.text.clone());
         let parts = classify(&term, &mut names);
-        let listing = parts
-            .iter()
-            .flat_map(|part| describe(part, &names))
-            .collect();
+        let listing = match parts.is_empty() {
+            true => vec!["true in every state, so there is nothing to judge".to_owned()],
+            false => parts
+                .iter()
+                .flat_map(|part| describe(part, &names))
+                .collect(),
+        };
         let saying = predicate.clone();
         let parts = parts.iter().map(|part| {
             let saying = saying.clone();

@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::panic::catch_unwind;
 
 use serde::Deserializer;
 use serde::de::value::StrDeserializer;
@@ -16,8 +17,8 @@ use serde::de::{
 
 use crate::properties::shape::{Record, Type};
 
-/// How often a type is deserialised at most: more than an enum with many variants needs.
-const RUNS_MAX: usize = 512;
+/// How often a type is deserialised at most; one that has not told everything by then is not checked at all.
+const RUNS_MAX: usize = 4096;
 /// How deep a type is followed; a recursive one ends here.
 const DEPTH_MAX: usize = 12;
 /// Made-up texts, tried in turn until the type accepts one.
@@ -25,13 +26,20 @@ const TEXTS: [&str; 4] = ["", "a", "0", "127.0.0.1"];
 
 /// Returns what is known of a type.
 pub(crate) fn trace<T: DeserializeOwned>() -> Type {
+    // The type's own code runs here, on values it may never have seen before.
+    catch_unwind(trace_here::<T>).unwrap_or(Type::Any)
+}
+
+fn trace_here<T: DeserializeOwned>() -> Type {
     let mut known = Type::Never;
     let mut notes = Notes::default();
     for answers in 0..TEXTS.len() {
         notes.answers = answers;
-        for _ in 0..RUNS_MAX {
+        let mut runs = 0;
+        loop {
             notes.path.clear();
-            notes.progress = false;
+            notes.active.clear();
+            let before = notes.changes;
             let mut seen = Type::Never;
             let ended = T::deserialize(Tracer {
                 out: &mut seen,
@@ -39,11 +47,15 @@ pub(crate) fn trace<T: DeserializeOwned>() -> Type {
                 depth: 0,
             });
             known = known.join(seen);
-            if !notes.progress {
+            if notes.changes == before {
                 if ended.is_ok() {
                     return known;
                 }
                 break;
+            }
+            runs += 1;
+            if runs > RUNS_MAX {
+                return Type::Any;
             }
         }
         notes.retry();
@@ -56,34 +68,55 @@ pub(crate) fn trace<T: DeserializeOwned>() -> Type {
 struct Notes {
     /// The way to the part being asked for.
     path: Vec<String>,
-    /// By the way to an enum: the variants tried, and one that was accepted.
-    variants: BTreeMap<String, (BTreeSet<usize>, Option<usize>)>,
-    progress: bool,
+    /// By the way to an enum: what is known of its variants.
+    variants: BTreeMap<String, Variants>,
+    /// Counts variants tried for the first time and variants found to have no more to tell.
+    changes: usize,
     answers: usize,
+    /// The enums being read, outermost first, told apart by where their variants' names are.
+    active: Vec<usize>,
+    /// By enum, a variant that could be read to its end.
+    ending: BTreeMap<usize, usize>,
+}
+
+#[derive(Default)]
+struct Variants {
+    tried: BTreeSet<usize>,
+    /// Those that have nothing more to tell: all enums inside them are done as well.
+    done: BTreeSet<usize>,
+    accepted: Option<usize>,
 }
 
 impl Notes {
-    fn pick(&mut self, count: usize, depth: usize) -> usize {
-        let (tried, accepted) = self.variants.entry(self.path.join("/")).or_default();
-        match (0..count).find(|variant| !tried.contains(variant)) {
-            Some(variant) if depth < DEPTH_MAX => {
-                tried.insert(variant);
-                self.progress = true;
-                variant
-            }
-            _ => accepted.unwrap_or(0),
-        }
+    fn here(&mut self) -> &mut Variants {
+        self.variants.entry(self.path.join("/")).or_default()
     }
 
-    fn accept(&mut self, variant: usize) {
-        if let Some((_, accepted)) = self.variants.get_mut(&self.path.join("/")) {
-            *accepted = Some(variant);
+    /// Picks a variant that has something to tell, or one that is known to work.
+    fn pick(&mut self, count: usize) -> usize {
+        let here = self.here();
+        let next = (0..count).find(|variant| !here.done.contains(variant));
+        let variant = next.or(here.accepted).unwrap_or(0);
+        if here.tried.insert(variant) {
+            self.changes += 1;
+        }
+        variant
+    }
+
+    /// Notes how a variant went; it is done if nothing inside it was new.
+    fn leave(&mut self, variant: usize, told_nothing: bool, accepted: bool) {
+        let here = self.here();
+        if accepted {
+            here.accepted = Some(variant);
+        }
+        if told_nothing && here.done.insert(variant) {
+            self.changes += 1;
         }
     }
 
     /// Forgets which variants failed, so that other answers get a chance.
     fn retry(&mut self) {
-        self.variants.retain(|_, (_, accepted)| accepted.is_some());
+        self.variants.retain(|_, here| here.accepted.is_some());
     }
 }
 
@@ -198,6 +231,7 @@ impl<'de> Deserializer<'de> for Tracer<'_> {
     fn deserialize_option<V: Visitor<'de>>(mut self, visitor: V) -> Result<V::Value, Refused> {
         self.note(Type::Null);
         if self.is_deep() {
+            self.note(Type::Any);
             return visitor.visit_none();
         }
         let mut inner = Type::Never;
@@ -303,20 +337,37 @@ impl<'de> Deserializer<'de> for Tracer<'_> {
         variants: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Refused> {
-        let variant = self.notes.pick(variants.len(), self.depth);
+        let which = variants.as_ptr() as usize;
+        let is_within_itself = self.notes.active.contains(&which);
+        let variant = match is_within_itself {
+            // A recursive enum is followed once; inside itself it takes any variant that is known to end.
+            true => {
+                self.note(Type::Any);
+                *self.notes.ending.get(&which).ok_or(Refused)?
+            }
+            false => self.notes.pick(variants.len()),
+        };
         let name = variants.get(variant).ok_or(Refused)?;
         let mut seen = Type::Never;
+        let before = self.notes.changes;
+        let depth = self.notes.path.len();
         self.notes.path.push((*name).to_owned());
+        self.notes.active.push(which);
         let ended = visitor.visit_enum(Variant {
             name,
             out: &mut seen,
             depth: self.depth + 1,
             notes: self.notes,
         });
-        // After a refusal nothing is read any more, so the path need not be right.
-        self.notes.path.pop();
+        self.notes.path.truncate(depth);
+        self.notes.active.pop();
+        if is_within_itself {
+            return ended;
+        }
+        let told_nothing = self.notes.changes == before;
+        self.notes.leave(variant, told_nothing, ended.is_ok());
         if ended.is_ok() {
-            self.notes.accept(variant);
+            self.notes.ending.entry(which).or_insert(variant);
         }
         self.note(seen);
         ended
@@ -597,8 +648,61 @@ mod tests {
         check("after", "an integer");
     }
 
+    #[derive(Deserialize)]
+    enum Outer {
+        First(Inner),
+        Second { inner: Inner },
+        Third,
+    }
+
+    #[derive(Deserialize)]
+    enum Inner {
+        A,
+        B,
+        C,
+    }
+
+    #[derive(Deserialize)]
+    enum Formula {
+        And(Box<Formula>, Box<Formula>),
+        Not(Box<Formula>),
+        True,
+    }
+
+    struct Panics;
+
+    impl<'de> Deserialize<'de> for Panics {
+        fn deserialize<D: Deserializer<'de>>(_deserializer: D) -> Result<Self, D::Error> {
+            panic!("never made for this")
+        }
+    }
+
     #[test]
     fn a_recursive_type_ends() {
         assert_eq!(fields(trace::<Tree>()).len(), 2);
+        let formula = trace::<Formula>();
+        assert_eq!(formula.to_string(), r#"a variant or one of "True""#);
+    }
+
+    #[test]
+    fn every_variant_of_every_enum_is_seen() {
+        let inner = r#"one of "A", "B", "C""#;
+        let Type::OneOf(choices) = trace::<Outer>() else {
+            panic!()
+        };
+        let [Type::Record(variants), Type::Text(Some(words))] = &choices[..] else {
+            panic!("{choices:?}")
+        };
+        assert!(words.contains("Third"));
+        assert_eq!(variants.fields["First"].to_string(), inner);
+        assert_eq!(
+            fields(variants.fields["Second"].clone())["inner"].to_string(),
+            inner
+        );
+    }
+
+    #[test]
+    fn a_type_that_panics_is_not_checked() {
+        assert_eq!(trace::<Panics>(), Type::Any);
     }
 }

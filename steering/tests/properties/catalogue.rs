@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use scry::properties::Rule;
+use scry::property::Shape;
 use scry::{Judgement, NodeId};
 
 use crate::oracle::interpret;
@@ -259,4 +260,35 @@ fn the_random_states_make_every_property_true_and_false() {
 fn every_property_has_the_tightest_shape() {
     let listing = load(CATALOGUE).listing();
     crate::golden::compare("tests/properties/catalogue.txt", &listing);
+}
+
+/// LMC-OPT's mapping to chosen values (E-14), found by itself.
+#[test]
+fn a_node_that_cannot_take_part_has_no_projection() {
+    let set = load(CATALOGUE);
+    let rule = set
+        .always
+        .iter()
+        .find(|rule| rule.name.starts_with("Paxos"))
+        .unwrap();
+    let [part] = &rule.parts[..] else {
+        panic!("agreement is one part")
+    };
+    let Shape::Pair(project, _) = part.shape() else {
+        panic!("agreement is pairwise")
+    };
+    let of = |state: Zoo| {
+        let animal = Animal::new(1, state);
+        project(&views(&[animal])[0])
+    };
+    let chosen = |chosen: Option<u32>, term: u64| {
+        of(Zoo {
+            chosen,
+            term,
+            ..Zoo::default()
+        })
+    };
+    assert!(chosen(None, 0).is_none());
+    assert_eq!(chosen(Some(1), 0), chosen(Some(1), 9));
+    assert_ne!(chosen(Some(1), 0), chosen(Some(2), 0));
 }

@@ -12,4 +12,5 @@ mod explain;
 mod fuzz;
 mod golden;
 mod oracle;
+mod schema;
 mod zoo;
