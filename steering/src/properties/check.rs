@@ -9,7 +9,7 @@ use crate::properties::syntax::{Operator, Syntax, SyntaxKind};
 use crate::properties::term::{Term, TermKind, Variable, for_all_nodes};
 use crate::properties::value::Value;
 
-mod call;
+pub(super) mod call;
 mod field;
 
 /// An expression that fits the service.

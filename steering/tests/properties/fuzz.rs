@@ -72,6 +72,9 @@ const LINES: [&str; 8] = [
     "\"\n",
 ];
 
+/// How long a file may take to load: far longer than any should, since the machine may be busy.
+const LOAD_MAX: Duration = Duration::from_secs(5);
+
 struct Chance(u64);
 
 impl Chance {
@@ -155,12 +158,17 @@ fn fuzz_from_bytes_to_compiled_properties() {
     let views = views(&animals);
     let mut chance = Chance(seed | 1);
     let (mut count, mut compiled, mut refused, mut gave_up) = (0_u64, 0_u64, 0_u64, 0_u64);
-    let mut slowest = Duration::ZERO;
+    let (mut slowest, mut slowest_file) = (Duration::ZERO, Vec::new());
     let start = Instant::now();
     while start.elapsed() < Duration::from_secs(seconds) {
         let bytes = mutate(&mut chance, &corpus);
         let began = Instant::now();
-        match PropertyFile::load("fuzz.toml", &bytes, &schema, registered()) {
+        let loaded = PropertyFile::load("fuzz.toml", &bytes, &schema, registered());
+        let took = began.elapsed();
+        if took > slowest {
+            (slowest, slowest_file) = (took, bytes.clone());
+        }
+        match loaded {
             Ok(set) => {
                 compiled += 1;
                 assert!(!set.listing().is_empty());
@@ -182,12 +190,16 @@ fn fuzz_from_bytes_to_compiled_properties() {
                 gave_up += u64::from(said.contains("this expression cannot be read"));
             }
         }
-        slowest = slowest.max(began.elapsed());
         count += 1;
     }
     println!(
         "{count} files in {seconds} s: {compiled} compiled, {refused} refused, {gave_up} over a panic of the parser; \
-         slowest {slowest:?}"
+         slowest to load {slowest:?}"
+    );
+    assert!(
+        slowest < LOAD_MAX,
+        "{slowest:?} to load\n{}",
+        String::from_utf8_lossy(&slowest_file)
     );
     assert!(compiled > 0 && refused > 0);
 }

@@ -23,6 +23,8 @@ const METHODS: [&str; 9] = [
     "startsWith",
     "endsWith",
 ];
+/// How many macros may stand in one another: each multiplies the work of judging a state by the elements it goes over.
+pub const EXPRESSION_MACROS_MAX: usize = 8;
 /// How many fields a path in a string may go through.
 const PATH_PARTS_MAX: usize = 16;
 const SETS: [&str; 3] = ["contains", "intersects", "equivalent"];
@@ -247,6 +249,11 @@ impl Checker<'_> {
         if ["nodes", "self"].contains(&variable_name.as_str()) {
             let message = format!("`{variable_name}` is taken and cannot be a variable");
             self.complain(Complaint::new(variable.span.clone(), message));
+        }
+        if self.scope.len() >= EXPRESSION_MACROS_MAX {
+            let message =
+                format!("more than {EXPRESSION_MACROS_MAX} macros stand in one another here");
+            return self.wrong(Complaint::new(variable.span.clone(), message));
         }
         let message = format!("`{}` goes over a list or a map", name.name());
         self.expect(&range, &[Sort::List, Sort::Map], &message);
