@@ -43,6 +43,11 @@
 //! index out of bounds, division by zero) is unknown there. `&&`, `||`, `all` and `exists` find an answer in spite of
 //! it where one side suffices. A property that is unknown is not violated.
 //!
+//! # Limits
+//!
+//! Files, names and expressions have limits in length, nesting and number, the constants below. A file that breaks one
+//! is refused with its place, as is any other mistake, and all mistakes of a file are told at once.
+//!
 //! # What becomes of it
 //!
 //! | module | what it holds |

@@ -223,7 +223,7 @@ impl<'s> Reading<'s> {
         let mut is_misspelt = false;
         for key in table.keys() {
             let name = key.get_ref();
-            if !KEYS.contains(&name.as_ref()) {
+            if is_toml && !KEYS.contains(&name.as_ref()) {
                 let complaint = Complaint::new(key.span(), format!("unknown key `{name}`"))
                     .help(format!("a property has {}", list(&KEYS)))
                     .suggest(name, KEYS);

@@ -60,7 +60,7 @@ impl Checker<'_> {
             let found = self.schema.state.fields.get(field).cloned();
             let known = found.is_some() && self.schema.is_struct;
             return match found {
-                Some(of) => Some((of.join(Type::Never), known)),
+                Some(of) => Some((of, known)),
                 None if self.schema.state.open => Some((Type::Any, false)),
                 None => {
                     let candidates = self.schema.state.fields.keys().map(String::as_str);
