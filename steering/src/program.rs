@@ -36,7 +36,7 @@ pub struct Request<'a, S: Program> {
     pub options: &'a S::Options,
 }
 
-/// A service that can be run by [`scry::main`](crate::main).
+/// A service that can be run by [`scry::main`](crate::cli::main).
 pub trait Program: Service {
     /// Options of the service's own, shown beside the common ones.
     type Options: clap::Args + std::fmt::Debug + Clone + Send + Sync + 'static;

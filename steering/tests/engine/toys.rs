@@ -182,7 +182,7 @@ pub(crate) fn system<const N: usize>(rules: [Rules; N]) -> System<Toy> {
 
 /// The property that no node ever has this value.
 pub(crate) fn never(value: u64) -> Property<Toy> {
-    Property::node(format!("no node has {value}"), move |view| {
+    Property::<Toy>::node(format!("no node has {value}"), move |view| {
         view.state.value != value
     })
 }
