@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 
 use bugs::catalogue::{self, Case};
-use bugs::hunt::{Found, Reach, Row};
+use bugs::row::{Found, Reach, Row};
 
 #[track_caller]
 fn check(bug: &str) {
