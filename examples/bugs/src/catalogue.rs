@@ -5,8 +5,9 @@ use paxos::Paxos;
 use randtree::RandTree;
 use scry::NodeId;
 
-use crate::hunt::{self, HuntError, Row};
+use crate::hunt::{self, HuntError};
 use crate::initial::Watch;
+use crate::row::Row;
 
 /// One bug.
 #[derive(Clone, Copy, Debug)]

@@ -10,7 +10,7 @@ use scry::explore::{Counts, SearchError};
 use scry::{Event, Faults, Limits, Options, Program, Search, Simulation, Step, Strategy};
 
 use crate::catalogue::Case;
-use crate::hunt::Found;
+use crate::row::Found;
 
 /// How much longer than consequence prediction it may take.
 const TIMES: u32 = 100;

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::hunt::{Fixed, Found, Row};
+use crate::row::{Fixed, Found, Row};
 
 /// Writes the rows.
 pub fn report(rows: &[Row]) -> Value {

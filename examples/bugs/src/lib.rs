@@ -3,7 +3,8 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`catalogue`] | the bugs, and where each is to be found |
-//! | [`hunt`] | the searches for one bug, and what they report |
+//! | [`hunt`] | the searches for one bug |
+//! | [`row`] | what came of them |
 //! | [`initial`] | breadth-first search from where nothing has happened yet, for as long as it is given |
 //! | [`text`], [`json`] | the rows for people and for machines |
 
@@ -11,4 +12,5 @@ pub mod catalogue;
 pub mod hunt;
 pub mod initial;
 pub mod json;
+pub mod row;
 pub mod text;

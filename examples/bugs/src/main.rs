@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use bugs::catalogue::{self, Case};
-use bugs::hunt::Row;
 use bugs::initial::Watch;
+use bugs::row::Row;
 use bugs::{json, text};
 use clap::Parser;
 use clap::error::ErrorKind;
@@ -20,7 +20,8 @@ use scry::explore::Counts;
 /// breadth-first search from the initial state, where nothing has happened yet, for a hundred times as long as
 /// consequence prediction took (at least 1 s, at most 30 s). Last, the service without bugs is explored to a bound.
 ///
-/// Times depend on the machine and on what else it does; use a release build. All else is the same in every run.
+/// Times, and so how far the search from the initial state comes, depend on the machine and on what else it does; use
+/// a release build. All else is the same in every run.
 ///
 /// Exits with 0 if consequence prediction finds every bug and no fixed service violates anything, else with 1; with 64
 /// if the command line cannot be understood.

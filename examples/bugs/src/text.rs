@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use scry::cli::text::grouped;
 
-use crate::hunt::{Found, Levels, REACH_STATES, Reach, Row, milliseconds};
+use crate::hunt::REACH_STATES;
+use crate::row::{Found, Levels, Reach, Row, milliseconds};
 
 /// How long consequence prediction may take to be of use.
 const PROMPT: Duration = Duration::from_millis(200);

@@ -2,11 +2,10 @@
 //!
 //! After an intended change: `SCRY_REWRITE=1 cargo test -p bugs --test golden`, and read the difference.
 
-use std::fmt::Write;
 use std::path::PathBuf;
 
 use bugs::catalogue::{self, Case};
-use bugs::hunt::{Found, Reach, Row};
+use bugs::row::{Found, Reach, Row};
 
 #[track_caller]
 fn check(bug: &str) {
@@ -45,36 +44,27 @@ fn golden(row: &Row) -> String {
         true => "complete",
         false => "bounded",
     };
-    let mut out = String::new();
-    writeln!(out, "{service} {bug}, scenario {scenario}").unwrap();
-    writeln!(out, "property: {property}").unwrap();
-    writeln!(out, "start state: {} steps in", row.start_steps).unwrap();
-    writeln!(
-        out,
-        "to depth {}: consequence {} states, breadth-first {} states",
-        levels.depth, levels.consequence.states, levels.exhaustive.states
-    )
-    .unwrap();
-    writeln!(
-        out,
-        "reach: consequence {}, breadth-first {}",
-        reach(&row.consequence_reach),
-        reach(&row.exhaustive_reach)
-    )
-    .unwrap();
-    writeln!(
-        out,
-        "fixed: no violation in {} states, to {}, {extent}",
-        row.fixed.states, row.fixed.bound
-    )
-    .unwrap();
-    for (name, found) in [
-        ("consequence", &row.consequence),
-        ("breadth-first", &row.start_bfs),
-    ] {
-        writeln!(out, "\n{name}: {}", told(found)).unwrap();
-    }
-    out
+    [
+        format!("{service} {bug}, scenario {scenario}"),
+        format!("property: {property}"),
+        format!("start state: {} steps in", row.start_steps),
+        format!(
+            "to depth {}: consequence {} states, breadth-first {} states",
+            levels.depth, levels.consequence.states, levels.exhaustive.states
+        ),
+        format!(
+            "reach: consequence {}, breadth-first {}",
+            reach(&row.consequence_reach),
+            reach(&row.exhaustive_reach)
+        ),
+        format!(
+            "fixed: no violation in {} states, to {}, {extent}",
+            row.fixed.states, row.fixed.bound
+        ),
+        format!("\nconsequence: {}", told(&row.consequence)),
+        format!("\nbreadth-first: {}\n", told(&row.start_bfs)),
+    ]
+    .join("\n")
 }
 
 fn reach(reach: &Reach) -> String {
