@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 pub use number::{CheckpointNumber, CheckpointNumberError};
 
 /// Names one node of the steered service, the same in states, messages, logs and certificates.
-#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
+#[derive(Clone, Copy, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct NodeId(u32);
 
@@ -27,6 +27,13 @@ impl NodeId {
     /// Returns the node's number.
     pub const fn get(self) -> u32 {
         self.0
+    }
+}
+
+impl fmt::Debug for NodeId {
+    /// As it is displayed: messages and states show their nodes in every path.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

@@ -176,7 +176,7 @@ impl<'a, S: Service> Context<'a, S> {
 
     /// Runs a service that lives inside this one, translating what it sends and arms into this service's own terms.
     ///
-    /// ```ignore
+    /// ```text
     /// let lower = &mut self.transport;
     /// cx.within(&cx.setup().transport, Message::Transport, Timer::Transport, |cx| lower.on_timer(cx, timer));
     /// ```
