@@ -436,6 +436,26 @@ fn a_panic_is_a_violation_and_the_search_goes_on() {
 }
 
 #[test]
+fn a_panic_is_explained_by_the_node_it_is_about() {
+    let fragile = || rules().at(0, On::Call(0), [Panic]);
+    // Depth-first, the second node panics first in a state in which the first has panicked too.
+    let limits = Limits {
+        states: Some(3),
+        ..Limits::default()
+    };
+    let options = Options {
+        limits,
+        ..by(Strategy::DepthFirst)
+    };
+    let report = run(&boot([fragile(), fragile()]), &[], options);
+    let said = report.violations.iter().map(|it| it.explanation.as_deref());
+    assert_eq!(
+        said.collect::<Vec<_>>(),
+        [Some("n0: told to"), Some("n1: told to")]
+    );
+}
+
+#[test]
 fn too_many_outcomes_are_cut_off_and_the_report_says_so() {
     let wide = [Set(1), Choose(10), Choose(10), Choose(10), Choose(10)];
     let report = run(
