@@ -23,6 +23,8 @@ pub use limits::{Limits, Stop};
 pub use report::{Report, Violation};
 pub use strategy::Strategy;
 
+use scry_protocol::NodeId;
+
 use crate::engine::budget::BudgetTooLarge;
 use crate::engine::judge::{Finding, PANIC_PROPERTY};
 use crate::engine::transitions::{Transitions, Typed};
@@ -259,7 +261,7 @@ impl<S: Service> Search<S> {
         if state != self.world.decode(&found.trail.words) {
             return None;
         }
-        let nodes = found
+        let nodes: Vec<NodeId> = found
             .finding
             .nodes
             .iter()
@@ -280,11 +282,8 @@ impl<S: Service> Search<S> {
             }
             Some(_) => return None,
             None => {
-                let said = state
-                    .nodes()
-                    .iter()
-                    .find_map(|(id, node)| Some((id, node.local.panic.as_ref()?)));
-                let (id, said) = said?;
+                let id = nodes.first()?;
+                let said = state.nodes()[id].local.panic.as_ref()?;
                 (PANIC_PROPERTY.to_owned(), Some(format!("{id}: {said}")))
             }
         };

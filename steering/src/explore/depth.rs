@@ -23,7 +23,8 @@ pub(crate) struct Depth {
     /// The states from the start to where the search is.
     stack: Vec<Visit>,
     transitions: u64,
-    depth_reached: u32,
+    /// By least depth, how many states were met there.
+    met_at: Vec<u64>,
     /// How many states are met but, for the depth bound, not expanded.
     unexpanded: u64,
     found: Vec<(Finding, Vec<u32>)>,
@@ -56,7 +57,7 @@ impl Depth {
             seen: HashMap::default(),
             stack: Vec::new(),
             transitions: 0,
-            depth_reached: 0,
+            met_at: Vec::new(),
             unexpanded: 0,
             found: Vec::new(),
             stop: None,
@@ -90,7 +91,11 @@ impl Depth {
         Counts {
             states: self.seen.len() as u64,
             transitions: self.transitions,
-            depth: self.depth_reached,
+            depth: self
+                .met_at
+                .iter()
+                .rposition(|&count| count > 0)
+                .unwrap_or(0) as u32,
             frontier: self.stack.len() as u64,
         }
     }
@@ -155,6 +160,7 @@ impl Depth {
                 if met.depth <= depth {
                     return;
                 }
+                self.met_at[met.depth as usize] -= 1;
                 met.depth = depth;
                 let expanded_before = met.expanded;
                 met.expanded |= expand;
@@ -162,7 +168,10 @@ impl Depth {
                 expanded_before
             }
         };
-        self.depth_reached = self.depth_reached.max(depth);
+        if self.met_at.len() <= depth as usize {
+            self.met_at.resize(depth as usize + 1, 0);
+        }
+        self.met_at[depth as usize] += 1;
         if expand {
             let successors = successors_of(world, words[0]);
             self.stack.push(Visit {

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use proptest::prelude::*;
 use scry::explore::Stop;
+use scry::model::Event;
 use scry::{Limits, NodeId, Options, Property, Search, Service, Simulation, Strategy};
 
 use crate::reference::{confirm, essence, explore, lengths, run};
@@ -69,6 +70,26 @@ proptest! {
         prop_assert_eq!(report.stop, stop);
         let states: HashSet<_> = reference.states.into_keys().collect();
         prop_assert!(visited(&start, options) == states);
+    }
+
+    #[test]
+    fn a_4_a_step_touches_one_node_and_what_is_on_its_way(start in starts(ANYTHING)) {
+        for state in explore(&start, 100).states.keys() {
+            for (step, after) in state.successors() {
+                for (id, node) in state.nodes().iter().filter(|(id, _)| **id != step.node) {
+                    prop_assert_eq!(&node.local, &after.nodes()[id].local);
+                    prop_assert_eq!(&node.links, &after.nodes()[id].links);
+                }
+                let Event::Deliver { from, message } = step.event else { continue };
+                let copies = |state: &Simulation<Table>| {
+                    let inbox = &state.nodes()[&step.node].inbox;
+                    let same = inbox.datagrams().find(|it| (it.0, *it.1) == (from, message));
+                    same.map_or(0, |(_, _, count)| count)
+                };
+                // One is taken; only a node that writes to itself may have sent the like again.
+                prop_assert!(from == step.node || copies(&after) + 1 == copies(state));
+            }
+        }
     }
 
     #[test]

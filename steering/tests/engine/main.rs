@@ -8,5 +8,6 @@ mod peers_defects;
 mod reference;
 mod requirements;
 mod scale;
+mod stack;
 mod table;
 mod toys;

@@ -1,1 +1,192 @@
-//! (to be written)
+//! Connections, resets and notices, step by step on plain values and in the engine.
+
+use scry::model::Event;
+use scry::{Act, Faults, Limits, Options, Simulation, Strategy, System};
+
+use crate::reference::{confirm, explore, run};
+use crate::toys::Deed::{Add, Keep, Send, Set};
+use crate::toys::{On, Rules, Toy, Word, by, never, node, rules, system};
+
+const A: scry::NodeId = node(0);
+const B: scry::NodeId = node(1);
+const HELLO: Word = Word::Stream(1);
+const DEAD: u64 = 9;
+
+/// A calls B on a connection, as often as it is asked, and learns when the connection is dead.
+fn caller() -> Rules {
+    rules()
+        .on(On::Call(0), [Send(B, HELLO)])
+        .on(On::Disconnect, [Set(DEAD)])
+}
+
+fn listener() -> Rules {
+    rules().on(On::Word(HELLO), [Add(1)])
+}
+
+/// A caller that never tires has no end of states.
+fn near() -> Options {
+    Options {
+        limits: Limits {
+            depth: Some(5),
+            ..Limits::default()
+        },
+        ..by(Strategy::Exhaustive)
+    }
+}
+
+fn call() -> Act<Toy> {
+    Act::Call(A, 0)
+}
+
+fn arrives() -> Act<Toy> {
+    Act::Deliver { from: A, to: B }
+}
+
+fn reset(notice: bool) -> Act<Toy> {
+    Act::Reset { node: B, notice }
+}
+
+fn play(system: System<Toy>, script: impl IntoIterator<Item = Act<Toy>>) -> Simulation<Toy> {
+    let (state, _) = system
+        .script(script)
+        .start()
+        .expect("the script can be carried out");
+    state
+}
+
+fn arrivals(state: &Simulation<Toy>, at: scry::NodeId) -> Vec<Event<Word, u8, u8>> {
+    let enabled = state.enabled(at).into_iter();
+    enabled
+        .filter(|event| !event.is_internal() && event.fault().is_none())
+        .collect()
+}
+
+fn learns(events: &[Event<Word, u8, u8>]) -> bool {
+    matches!(events, [Event::Disconnect { from: B, .. }])
+}
+
+#[test]
+fn a_5_a_notice_arrives_now_or_later_or_never() {
+    let state = play(
+        system([caller(), listener()]),
+        [call(), arrives(), reset(true)],
+    );
+    assert!(learns(&arrivals(&state, A)));
+    let reference = explore(&state, 2_000);
+    let value = |state: &Simulation<Toy>| state.nodes()[&A].local.service.value;
+    // Delivered at once, and after another call; and there are states in which it never came although A went on.
+    let mut values = reference
+        .states
+        .keys()
+        .map(|state| (value(state), arrivals(state, A)));
+    assert!(values.any(|(value, waiting)| value == DEAD && waiting.is_empty()));
+    let waits = |state: &&Simulation<Toy>| value(state) == 0 && !state.nodes()[&B].inbox.is_empty();
+    assert!(
+        reference
+            .states
+            .keys()
+            .filter(waits)
+            .any(|state| learns(&arrivals(state, A)))
+    );
+}
+
+#[test]
+fn a_69_what_is_on_disk_survives_a_reset_and_nothing_else() {
+    let writes = rules()
+        .at(0, On::Call(0), [Set(5), Keep(6)])
+        .on(On::Restart, [Add(1)]);
+    let state = play(
+        system([writes]),
+        [
+            Act::Call(A, 0),
+            Act::Reset {
+                node: A,
+                notice: true,
+            },
+        ],
+    );
+    let local = &state.nodes()[&A].local;
+    assert_eq!((local.service.value, local.service.kept), (1, 6));
+    assert!(local.timers.is_empty());
+}
+
+#[test]
+fn a_70_both_kinds_of_reset_are_explored_for_an_open_connection() {
+    let faults = Faults {
+        resets: 1,
+        silent_resets: 1,
+        ..Faults::NONE
+    };
+    let open = play(
+        system([caller(), listener()]).faults(faults),
+        [call(), arrives()],
+    );
+    let after: Vec<_> = open
+        .successors()
+        .into_iter()
+        .filter(|(step, _)| step.node == B)
+        .collect();
+    assert_eq!(after.len(), 2);
+    for (step, state) in &after {
+        let told = step.event == Event::Reset { notice: true };
+        assert_eq!(learns(&arrivals(state, A)), told, "{step:?}");
+    }
+    // Silent or not, A can come to know; but with the notice it need not send again.
+    let report = run(&open, &[never(DEAD)], near());
+    confirm(&open, &[never(DEAD)], &report);
+    assert_eq!(report.violations[0].path.len(), 2);
+}
+
+#[test]
+fn a_71_a_peer_without_connection_learns_nothing_of_a_reset() {
+    let third = rules().on(On::Disconnect, [Set(DEAD)]);
+    let three = system([caller(), listener(), third]);
+    let state = play(three, [call(), arrives(), reset(true)]);
+    assert!(learns(&arrivals(&state, A)));
+    assert_eq!(arrivals(&state, node(2)), []);
+}
+
+#[test]
+fn a_72_a_stale_connection_is_discovered_at_the_next_send() {
+    let silent = [call(), arrives(), reset(false)];
+    let state = play(system([caller(), listener()]), silent);
+    assert_eq!(arrivals(&state, A), [], "nobody told A");
+    let report = run(&state, &[never(DEAD)], near());
+    confirm(&state, &[never(DEAD)], &report);
+    let path = &report.violations[0].path;
+    let [first, second, third] = path.as_slice() else {
+        panic!("a send, its refusal, the notice: {path:?}");
+    };
+    assert_eq!((first.node, &first.event), (A, &Event::Call(0)));
+    assert_eq!(second.node, B);
+    assert!(matches!(second.event, Event::Refuse { from: A, .. }));
+    assert_eq!(third.node, A);
+    assert!(learns(std::slice::from_ref(&third.event)));
+    // The message on the stale connection is never handled.
+    assert_eq!(
+        report.violations[0].state.nodes()[&B].local.service.value,
+        0
+    );
+}
+
+#[test]
+fn messages_on_a_connection_keep_their_order_and_datagrams_do_not() {
+    let talks = |first, second| {
+        let sender = rules().on(On::Start, [Send(B, first), Send(B, second)]);
+        let hears = rules()
+            .at(0, On::Word(first), [Set(1)])
+            .at(0, On::Word(second), [Set(2)])
+            .at(2, On::Word(first), [Set(DEAD)]);
+        let state = play(system([sender, hears]), []);
+        run(&state, &[never(DEAD)], by(Strategy::Exhaustive))
+    };
+    assert!(
+        talks(Word::Stream(1), Word::Stream(2))
+            .violations
+            .is_empty()
+    );
+    assert_eq!(
+        talks(Word::Datagram(1), Word::Datagram(2)).violations.len(),
+        1
+    );
+}

@@ -54,7 +54,7 @@ pub(crate) fn explore_to<S: Service>(
             };
         }
         if !fits {
-            next.iter().for_each(|state| drop(states.remove(state)));
+            states.retain(|_, at| *at <= depth);
             return Reference {
                 states,
                 transitions: before,

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use scry::{
     Context, Faults, NodeId, Property, Service, Simulation, Stamp, Strategy, System, Transport,
+    View,
 };
 use serde::{Deserialize, Serialize};
 
@@ -182,9 +183,10 @@ pub(crate) fn system<const N: usize>(rules: [Rules; N]) -> System<Toy> {
 
 /// The property that no node ever has this value.
 pub(crate) fn never(value: u64) -> Property<Toy> {
-    Property::<Toy>::node(format!("no node has {value}"), move |view| {
-        view.state.value != value
-    })
+    Property::node(
+        format!("no node has {value}"),
+        move |view: &View<'_, Toy>| view.state.value != value,
+    )
 }
 
 /// A node that counts its timer up to a limit.
