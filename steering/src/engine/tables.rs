@@ -40,22 +40,27 @@ impl Word for u32 {
     }
 }
 
-/// One thing that can happen at a node state.
+/// One thing that can happen at a node state, as far as the inner loop reads it. Small, so that all of them stay in
+/// the processor's cache.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Successor {
-    /// What the step does to the fingerprint through the node's own word.
-    pub(crate) delta: u64,
     /// The node's next word.
     pub(crate) next: u32,
+    /// What is left for whom, if it is for one node only.
+    pub(crate) bundle: BundleId,
+    pub(crate) to: u16,
+    /// Whom it touches beside its own node.
+    pub(crate) reach: Reach,
+}
+
+/// The rest of a successor.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Details {
     /// Where in `sends` its parcels stand.
     pub(crate) sends_start: u32,
     pub(crate) sends_count: u16,
     /// The position of the node.
     pub(crate) node: u16,
-    /// Whom it touches beside its own node.
-    pub(crate) reach: Reach,
-    /// The first of its parcels, so that the common step with one needs no further look.
-    pub(crate) first: Send,
     /// The fault it is, if any.
     pub(crate) fault: Option<Fault>,
     /// Whether the state after it must be judged.
@@ -77,7 +82,7 @@ pub(crate) enum Reach {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Send {
     /// The position of the receiver.
-    pub(crate) to: u32,
+    pub(crate) to: u16,
     /// What it gets.
     pub(crate) bundle: BundleId,
 }
@@ -99,6 +104,7 @@ pub(crate) struct Tables {
     pub(crate) agents: Vec<u32>,
     pub(crate) ranges: Vec<Range>,
     pub(crate) successors: Vec<Successor>,
+    pub(crate) details: Vec<Details>,
     pub(crate) sends: Vec<Send>,
     pub(crate) deliveries: Deliveries,
     pub(crate) budgets: Budgets,
@@ -113,14 +119,6 @@ pub(crate) enum Looked {
     Spent,
     /// A delivery it causes was never computed.
     Unknown,
-}
-
-impl Send {
-    /// Fills the place of a parcel where there is none.
-    pub(crate) const NONE: Self = Self {
-        to: 0,
-        bundle: BundleId::ZERO,
-    };
 }
 
 impl Range {
@@ -144,6 +142,7 @@ impl Tables {
             agents: Vec::new(),
             ranges: Vec::new(),
             successors: Vec::new(),
+            details: Vec::new(),
             sends: Vec::new(),
             deliveries: Deliveries::default(),
             budgets,
@@ -171,64 +170,64 @@ impl Tables {
             .fold(budget, |sum, word| sum ^ self.mixed[word.get() as usize])
     }
 
-    /// Looks up where a step leads, by fingerprint only.
+    /// Looks up where a step leads, by fingerprint only. `rest` is the fingerprint without the word of the step's node.
     ///
     /// Most steps leave at most one parcel and are no fault; the others are kept out of the way of the inner loop.
     #[inline(always)]
     pub(crate) fn look<W: Word>(
         &self,
         words: &[W],
-        fingerprint: u64,
+        rest: u64,
+        number: u32,
         successor: &Successor,
     ) -> Looked {
-        let fingerprint = fingerprint ^ successor.delta;
+        let fingerprint = rest ^ self.mixed[successor.next as usize];
         match successor.reach {
             Reach::Nobody => Looked::Up(fingerprint),
             Reach::One => {
-                let Send { to, bundle } = successor.first;
-                match self.deliveries.cell(words[to as usize].get(), bundle) {
-                    Some(cell) => Looked::Up(fingerprint ^ cell.delta),
+                let word = words[usize::from(successor.to)].get();
+                match self.deliveries.look(word, successor.bundle) {
+                    Some(next) => Looked::Up(
+                        fingerprint ^ self.mixed[word as usize] ^ self.mixed[next as usize],
+                    ),
                     None => Looked::Unknown,
                 }
             }
-            Reach::Further => self.look_further(words, fingerprint, successor),
+            Reach::Further => self.look_further(words, fingerprint, number),
         }
     }
 
     #[inline(never)]
-    fn look_further<W: Word>(
-        &self,
-        words: &[W],
-        mut fingerprint: u64,
-        successor: &Successor,
-    ) -> Looked {
-        if let Some(fault) = successor.fault {
+    fn look_further<W: Word>(&self, words: &[W], mut fingerprint: u64, number: u32) -> Looked {
+        let details = &self.details[number as usize];
+        if let Some(fault) = details.fault {
             let before = words[words.len() - 1].get();
             let Some(after) = self.budgets.after(before, fault) else {
                 return Looked::Spent;
             };
             fingerprint ^= self.budgets.mixed(before) ^ self.budgets.mixed(after);
         }
-        for send in self.sends_of(successor) {
+        for send in self.sends_of(details) {
             let word = words[send.to as usize].get();
-            let Some(cell) = self.deliveries.cell(word, send.bundle) else {
+            let Some(next) = self.deliveries.look(word, send.bundle) else {
                 return Looked::Unknown;
             };
-            fingerprint ^= cell.delta;
+            fingerprint ^= self.mixed[word as usize] ^ self.mixed[next as usize];
         }
         Looked::Up(fingerprint)
     }
 
     /// Takes a step whose deliveries are known. The words must be wide enough for every id there is.
     #[inline]
-    pub(crate) fn patch<W: Word>(&self, words: &mut [W], successor: &Successor) {
-        words[successor.node as usize] = W::of(successor.next);
-        for send in self.sends_of(successor) {
+    pub(crate) fn patch<W: Word>(&self, words: &mut [W], number: u32) {
+        let details = &self.details[number as usize];
+        words[details.node as usize] = W::of(self.successors[number as usize].next);
+        for send in self.sends_of(details) {
             let word = &mut words[send.to as usize];
             let next = self.deliveries.look(word.get(), send.bundle);
             *word = W::of(next.expect("the delivery was looked up before"));
         }
-        if let (Some(fault), Some(budget)) = (successor.fault, words.last_mut()) {
+        if let (Some(fault), Some(budget)) = (details.fault, words.last_mut()) {
             let after = self.budgets.after(budget.get(), fault);
             *budget = W::of(after.expect("the budget was looked up before"));
         }
@@ -240,14 +239,14 @@ impl Tables {
     }
 
     #[inline]
-    pub(crate) fn sends_of(&self, successor: &Successor) -> &[Send] {
-        let start = successor.sends_start as usize;
-        &self.sends[start..start + usize::from(successor.sends_count)]
+    pub(crate) fn sends_of(&self, details: &Details) -> &[Send] {
+        let start = details.sends_start as usize;
+        &self.sends[start..start + usize::from(details.sends_count)]
     }
 
     pub(crate) fn bytes(&self) -> usize {
         self.mixed.capacity() * (8 + 4 + 4 + size_of::<Range>() + size_of::<Row>())
-            + self.successors.capacity() * size_of::<Successor>()
+            + self.successors.capacity() * (size_of::<Successor>() + size_of::<Details>())
             + self.sends.capacity() * size_of::<Send>()
             + self.deliveries.cells.capacity() * size_of::<Cell>()
     }
@@ -270,20 +269,11 @@ struct Row {
     mask: u32,
 }
 
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Cell {
-    bundle: u32,
-    next: u32,
-    /// What the delivery does to the fingerprint.
-    delta: u64,
-}
+/// A bundle and the word it leads to.
+type Cell = (u32, u32);
 
 const EMPTY: Row = Row { start: 0, mask: 0 };
-const FREE: Cell = Cell {
-    bundle: u32::MAX,
-    next: 0,
-    delta: 0,
-};
+const FREE: Cell = (u32::MAX, 0);
 const ROW_MIN: u32 = 4;
 
 impl Default for Deliveries {
@@ -303,51 +293,39 @@ impl Deliveries {
     }
 
     #[inline(always)]
-    fn cell(&self, word: u32, bundle: BundleId) -> Option<&Cell> {
+    pub(crate) fn look(&self, word: u32, bundle: BundleId) -> Option<u32> {
         let row = self.rows[word as usize];
         let key = bundle.index() as u32;
-        let cell = &self.cells[(row.start + (key & row.mask)) as usize];
-        if cell.bundle == key {
-            Some(cell)
+        let (found, next) = self.cells[(row.start + (key & row.mask)) as usize];
+        if found == key {
+            Some(next)
         } else {
-            self.cell_beyond(row, key)
+            self.look_beyond(row, key)
         }
     }
 
     #[inline(never)]
-    fn cell_beyond(&self, row: Row, key: u32) -> Option<&Cell> {
+    fn look_beyond(&self, row: Row, key: u32) -> Option<u32> {
         let mut at = key & row.mask;
         loop {
-            let cell = &self.cells[(row.start + at) as usize];
-            if cell.bundle == key {
-                return Some(cell);
+            let (found, next) = self.cells[(row.start + at) as usize];
+            if found == key {
+                return Some(next);
             }
-            if cell.bundle == FREE.bundle {
+            if found == FREE.0 {
                 return None;
             }
             at = (at + 1) & row.mask;
         }
     }
 
-    #[inline]
-    pub(crate) fn look(&self, word: u32, bundle: BundleId) -> Option<u32> {
-        self.cell(word, bundle).map(|cell| cell.next)
-    }
-
-    pub(crate) fn insert(&mut self, word: u32, bundle: BundleId, next: NodeStateId, delta: u64) {
+    pub(crate) fn insert(&mut self, word: u32, bundle: BundleId, next: NodeStateId) {
         let capacity = self.rows[word as usize].mask + 1;
         if (self.used[word as usize] + 1) * 2 > capacity {
             self.grow(word);
         }
         self.used[word as usize] += 1;
-        self.place(
-            word,
-            Cell {
-                bundle: bundle.index() as u32,
-                next: next.index() as u32,
-                delta,
-            },
-        );
+        self.place(word, (bundle.index() as u32, next.index() as u32));
     }
 
     fn grow(&mut self, word: u32) {
@@ -363,7 +341,7 @@ impl Deliveries {
         };
         for at in old.start..=old.start + old.mask {
             let cell = self.cells[at as usize];
-            if cell.bundle != FREE.bundle {
+            if cell.0 != FREE.0 {
                 self.place(word, cell);
             }
         }
@@ -371,8 +349,8 @@ impl Deliveries {
 
     fn place(&mut self, word: u32, cell: Cell) {
         let row = self.rows[word as usize];
-        let mut at = cell.bundle & row.mask;
-        while self.cells[(row.start + at) as usize].bundle != FREE.bundle {
+        let mut at = cell.0 & row.mask;
+        while self.cells[(row.start + at) as usize].0 != FREE.0 {
             at = (at + 1) & row.mask;
         }
         self.cells[(row.start + at) as usize] = cell;
@@ -392,7 +370,7 @@ mod tests {
             for word in 0..3 {
                 assert_eq!(deliveries.look(word, id(bundle * 7)), None);
                 let next = NodeStateId::from_index(bundle + word as usize);
-                deliveries.insert(word, id(bundle * 7), next, bundle as u64);
+                deliveries.insert(word, id(bundle * 7), next);
             }
         }
         for bundle in 0..200 {

@@ -11,7 +11,7 @@ use crate::engine::id::{
 };
 use crate::engine::intern::Interner;
 use crate::engine::judge::Finding;
-use crate::engine::tables::{Looked, Range, Reach, Send, Successor, Tables};
+use crate::engine::tables::{Details, Looked, Range, Reach, Send, Successor, Tables};
 use crate::engine::transitions::{EventIds, Transitions, Typed};
 use crate::model::event::{Event, Step};
 use crate::model::handler::Tosses;
@@ -119,7 +119,7 @@ impl<S: Service> World<Typed<S>> {
     /// Spells a successor out as a step of a path.
     pub(crate) fn step_of(&self, successor: u32) -> Step<S> {
         let label = self.labels[successor as usize];
-        let node = self.members[usize::from(self.tables.successors[successor as usize].node)];
+        let node = self.members[usize::from(self.tables.details[successor as usize].node)];
         let event = self.transitions.event(self.events.value(label.event));
         let tosses = label
             .tosses
@@ -353,20 +353,18 @@ impl<T: Transitions> World<T> {
             (1, None) => Reach::One,
             _ => Reach::Further,
         };
+        let first = self.tables.sends.get(sends_start);
         self.tables.successors.push(Successor {
-            delta: self.tables.mixed[word as usize] ^ self.tables.mixed[next.index()],
             next: next.index() as u32,
+            bundle: first.map_or(BundleId::ZERO, |send| send.bundle),
+            to: first.map_or(0, |send| send.to),
+            reach,
+        });
+        self.tables.details.push(Details {
             sends_start: u32::try_from(sends_start).expect("fewer than four billion sends"),
             sends_count: u16::try_from(sends_count)
                 .expect("a step sends to fewer than 65 536 nodes"),
-            first: self
-                .tables
-                .sends
-                .get(sends_start)
-                .copied()
-                .unwrap_or(Send::NONE),
             node: u16::try_from(state.position).expect("a system has fewer than 65 536 nodes"),
-            reach,
             fault,
             noteworthy,
         });
@@ -389,34 +387,37 @@ impl<T: Transitions> World<T> {
             }
             let bundle = self.bundles[to].intern((from, contents));
             self.tables.sends.push(Send {
-                to: to as u32,
+                to: to as u16,
                 bundle,
             });
         }
     }
 
     /// Looks up where a step leads, computing what is not known yet.
-    pub(crate) fn look(&mut self, words: &[u32], fingerprint: u64, successor: Successor) -> Looked {
-        let looked = self.tables.look(words, fingerprint, &successor);
+    pub(crate) fn look(&mut self, words: &[u32], fingerprint: u64, number: u32) -> Looked {
+        let successor = self.tables.successors[number as usize];
+        let details = self.tables.details[number as usize];
+        let rest = fingerprint ^ self.tables.mixed[words[usize::from(details.node)] as usize];
+        let looked = self.tables.look(words, rest, number, &successor);
         if looked != Looked::Unknown {
             return looked;
         }
-        self.deliver(words, successor);
-        self.tables.look(words, fingerprint, &successor)
+        self.deliver(words, details);
+        self.tables.look(words, rest, number, &successor)
     }
 
     /// Computes what the parcels of a step make of their receivers, if it is not known yet.
-    fn deliver(&mut self, words: &[u32], successor: Successor) {
-        let start = successor.sends_start as usize;
-        for at in start..start + usize::from(successor.sends_count) {
+    fn deliver(&mut self, words: &[u32], details: Details) {
+        let start = details.sends_start as usize;
+        for at in start..start + usize::from(details.sends_count) {
             let Send { to, bundle } = self.tables.sends[at];
-            let word = words[to as usize];
+            let word = words[usize::from(to)];
             if self.tables.deliveries.look(word, bundle).is_some() {
                 continue;
             }
             let state = *self.states.value(NodeStateId::from_index(word as usize));
-            let me = self.members[to as usize];
-            let (from, parcels) = self.bundles[to as usize].value(bundle);
+            let me = self.members[usize::from(to)];
+            let (from, parcels) = self.bundles[usize::from(to)].value(bundle);
             let links = self.links.value(state.links);
             let mut inbox = self.inboxes.value(state.inbox).clone();
             for parcel in parcels {
@@ -424,8 +425,7 @@ impl<T: Transitions> World<T> {
             }
             let inbox = self.inboxes.intern(inbox);
             let next = self.admit_interned(NodeState { inbox, ..state });
-            let delta = self.tables.mixed[word as usize] ^ self.tables.mixed[next.index()];
-            self.tables.deliveries.insert(word, bundle, next, delta);
+            self.tables.deliveries.insert(word, bundle, next);
         }
     }
 }

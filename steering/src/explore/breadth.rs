@@ -255,8 +255,7 @@ impl Breadth {
             };
             let fingerprint = world.tables().fingerprint(&words);
             for number in successors {
-                let successor = world.tables().successors[number as usize];
-                if let Looked::Up(fingerprint) = world.look(&words, fingerprint, successor) {
+                if let Looked::Up(fingerprint) = world.look(&words, fingerprint, number) {
                     last.put(fingerprint, unknown.parent, number);
                 }
             }
@@ -406,7 +405,7 @@ impl Breadth {
         let successors = steps.into_iter().rev().map(|step| {
             let (node, number) = (step as usize % self.width, step / self.width as u32);
             let successor = tables.ranges[words[node] as usize].start + number;
-            tables.patch(&mut words, &tables.successors[successor as usize]);
+            tables.patch(&mut words, successor);
             successor
         });
         let successors = successors.collect();

@@ -120,16 +120,16 @@ impl Depth {
             }
             return;
         };
-        let successor = world.tables().successors[number as usize];
-        let looked = world.look(&visit.words, visit.fingerprint, successor);
+        let looked = world.look(&visit.words, visit.fingerprint, number);
         let Looked::Up(fingerprint) = looked else {
             return;
         };
         self.transitions += u64::from(visit.first);
         let mut words = visit.words.clone();
-        world.tables().patch(&mut words, &successor);
-        if successor.noteworthy {
-            for finding in world.findings(&words, Some(usize::from(successor.node))) {
+        world.tables().patch(&mut words, number);
+        let details = world.tables().details[number as usize];
+        if details.noteworthy {
+            for finding in world.findings(&words, Some(usize::from(details.node))) {
                 self.record(finding, Some(number));
             }
         }
@@ -239,9 +239,7 @@ impl Depth {
         let trail = |path: &[u32]| {
             let mut words = start.to_vec();
             for &step in path {
-                world
-                    .tables()
-                    .patch(&mut words, &world.tables().successors[step as usize]);
+                world.tables().patch(&mut words, step);
             }
             Trail {
                 successors: path.to_vec(),

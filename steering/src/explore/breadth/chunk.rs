@@ -104,7 +104,8 @@ impl Chunk {
                 continue;
             }
             let successors = range.start..range.start + range.all;
-            self.expand_node(tables, words, fingerprint, parent, successors);
+            let rest = fingerprint ^ tables.mixed[word.get() as usize];
+            self.expand_node(tables, words, rest, parent, successors);
         }
     }
 
@@ -129,10 +130,11 @@ impl Chunk {
                     continue;
                 }
                 let count = if internal { range.all } else { range.arrivals };
+                let rest = fingerprint ^ tables.mixed[word.get() as usize];
                 self.expand_node(
                     tables,
                     words,
-                    fingerprint,
+                    rest,
                     parent,
                     range.start..range.start + count,
                 );
@@ -145,14 +147,14 @@ impl Chunk {
         &mut self,
         tables: &Tables,
         words: &[W],
-        fingerprint: u64,
+        rest: u64,
         parent: u32,
         successors: std::ops::Range<u32>,
     ) {
         let known = &tables.successors[successors.start as usize..successors.end as usize];
         for (offset, successor) in known.iter().enumerate() {
             let number = successors.start + offset as u32;
-            match tables.look(words, fingerprint, successor) {
+            match tables.look(words, rest, number, successor) {
                 Looked::Up(fingerprint) => self.put(fingerprint, parent, number),
                 Looked::Spent => {}
                 Looked::Unknown => {

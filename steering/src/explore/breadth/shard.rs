@@ -78,7 +78,7 @@ impl Shard {
                 if self.seen.insert(candidate.fingerprint) {
                     let parent = around.level.row(candidate.parent as usize, &mut hint);
                     parent.prefetch();
-                    prefetch(&around.tables.successors[candidate.successor as usize]);
+                    prefetch(&around.tables.details[candidate.successor as usize]);
                     new.push((*candidate, parent));
                     if new.len() == AHEAD {
                         new.drain(..).for_each(|(candidate, parent)| {
@@ -97,23 +97,23 @@ impl Shard {
     #[inline]
     fn welcome(&mut self, around: &Surroundings<'_>, candidate: &Candidate, parent: Rows<'_>) {
         let tables = around.tables;
-        let successor = &tables.successors[candidate.successor as usize];
-        let node = usize::from(successor.node);
+        let details = &tables.details[candidate.successor as usize];
+        let node = usize::from(details.node);
         let number = candidate.successor - tables.ranges[parent.word(node) as usize].start;
         let step = number * around.width as u32 + node as u32;
         self.lineage.push(Origin {
             parent: around.expanded_before + candidate.parent,
             step,
         });
-        let agent = tables.agents[successor.next as usize];
+        let agent = tables.agents[tables.successors[candidate.successor as usize].next as usize];
         let fresh = around.pruning.is_fresh(agent);
-        if successor.noteworthy || fresh {
+        if details.noteworthy || fresh {
             let index = self.next.len() as u32;
-            if successor.noteworthy {
-                self.noteworthy.push((index, successor.node));
+            if details.noteworthy {
+                self.noteworthy.push((index, details.node));
             }
             if fresh {
-                self.fresh.push((index, successor.node, agent));
+                self.fresh.push((index, details.node, agent));
             }
         }
         let copy = match parent {
@@ -121,12 +121,12 @@ impl Shard {
             _ => self.next.push_copy(parent),
         };
         match copy {
-            Some(RowMut::Narrow(words)) => tables.patch(words, successor),
-            Some(RowMut::Wide(words)) => tables.patch(words, successor),
+            Some(RowMut::Narrow(words)) => tables.patch(words, candidate.successor),
+            Some(RowMut::Wide(words)) => tables.patch(words, candidate.successor),
             None => {
                 let mut words = vec![0; around.width];
                 parent.load(&mut words);
-                tables.patch(&mut words, successor);
+                tables.patch(&mut words, candidate.successor);
                 self.next.push(&words);
             }
         }
