@@ -1,6 +1,6 @@
 //! Paxos as a [`Service`]: what nodes say to each other, what they keep, and who handles what.
 //!
-//! A node plays one [`Part`]. In the *plain* deployment ([`plain`](crate::plain)) proposers and acceptors are different
+//! A node plays one [`Part`]. In the *plain* deployment ([`plain`]) proposers and acceptors are different
 //! nodes and agree on one value. In the *replicated* one ([`replica`](crate::replica)) every node has all roles and one
 //! value is agreed on for each index of a log. Both are built from the same vote and the same round
 //! ([`roles`](crate::roles)), speak by datagrams, and keep what is chosen in the same place, so that one property
