@@ -33,7 +33,7 @@ use crate::explore::breadth::Breadth;
 use crate::explore::depth::Depth;
 use crate::explore::prune::Pruning;
 use crate::model::simulation::{Effectiveness, Simulation};
-use crate::property::{Judgement, Property, View};
+use crate::property::{Judgement, Property};
 use crate::service::Service;
 
 /// What is asked of a search.
@@ -63,6 +63,9 @@ pub enum SearchError {
         /// The threads that were asked for.
         threads: usize,
     },
+    /// There is nobody to do it.
+    #[error("a search needs at least one thread")]
+    NoThreads,
     /// Only one strategy prunes.
     #[error("{0} does not prune, so its pruning cannot be switched off")]
     Pruning(Strategy),
@@ -148,6 +151,9 @@ impl<S: Service> Search<S> {
             threads,
             pruning,
         } = options;
+        if threads == 0 {
+            return Err(SearchError::NoThreads);
+        }
         if !pruning && strategy != Strategy::Consequence {
             return Err(SearchError::Pruning(strategy));
         }
@@ -267,15 +273,7 @@ impl<S: Service> Search<S> {
             .iter()
             .map(|&position| self.world.members()[position])
             .collect();
-        let views: Vec<View<'_, S>> = state
-            .nodes()
-            .iter()
-            .map(|(&id, node)| View {
-                id,
-                state: &node.local.service,
-                timers: &node.local.timers,
-            })
-            .collect();
+        let views = state.views();
         let (property, explanation) = match self.world.properties().get(found.finding.property) {
             Some(property) if property.judge(&views) == Judgement::Violated => {
                 (property.name().to_owned(), property.explain(&views))

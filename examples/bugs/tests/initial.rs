@@ -4,7 +4,7 @@ use bugs::catalogue;
 use bugs::hunt::system;
 use bugs::initial::faults_of;
 use scry::model::simulation::Effectiveness;
-use scry::{Event, Judgement, Limits, Options, Program, Search, Simulation, Strategy, View};
+use scry::{Event, Judgement, Limits, Options, Program, Search, Simulation, Strategy};
 
 /// Script and path, taken from the initial state with the budget of that search, lead to the violation. Losses are
 /// left out: what was lost stays on its way.
@@ -40,15 +40,7 @@ fn check<S: Program>(bug: &str) {
         let effect = simulation.step(step);
         assert_eq!(effect, Ok(Effectiveness::Changed), "{}", step.event);
     }
-    let views: Vec<View<'_, S>> = simulation
-        .nodes()
-        .iter()
-        .map(|(&id, node)| View {
-            id,
-            state: &node.local.service,
-            timers: &node.local.timers,
-        })
-        .collect();
+    let views = simulation.views();
     let property = S::properties()
         .into_iter()
         .find(|property| property.name() == case.property)

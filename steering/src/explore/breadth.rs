@@ -106,7 +106,7 @@ impl Breadth {
         let width = start.len();
         let mut search = Self {
             width,
-            threads: threads.max(1),
+            threads,
             limits,
             shards: (0..SHARDS).map(|_| Shard::new(width)).collect(),
             level: Level::new(Vec::new()),

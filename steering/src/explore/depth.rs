@@ -231,7 +231,14 @@ impl Depth {
             .stack
             .first()
             .map_or(0, |visit| visit.words.len() * 4 + size_of::<Visit>());
-        self.seen.capacity() * (size_of::<(u64, Met)>() + 1) + self.stack.len() * visit
+        // A table that is full doubles with the next state, so it counts as doubled before it is.
+        let full = self.seen.len() == self.seen.capacity();
+        let capacity = if full {
+            2 * self.seen.capacity()
+        } else {
+            self.seen.capacity()
+        };
+        capacity * (size_of::<(u64, Met)>() + 1) + self.stack.len() * visit
     }
 
     /// Lists what was found, in order of discovery, each with the steps that lead there.

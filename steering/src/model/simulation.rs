@@ -12,6 +12,7 @@ use crate::model::event::{Event, EventOf, Step};
 use crate::model::fault::{Fault, Faults};
 use crate::model::handler::{self, Local, Outcome, Tosses};
 use crate::model::network::{self, Inbox, Links, Parcel};
+use crate::property::View;
 use crate::service::Service;
 
 /// One node with all that belongs to it.
@@ -111,6 +112,16 @@ impl<S: Service> Simulation<S> {
     /// Returns the nodes by id.
     pub fn nodes(&self) -> &BTreeMap<NodeId, Node<S>> {
         &self.nodes
+    }
+
+    /// Returns what properties see of the nodes.
+    pub fn views(&self) -> Vec<View<'_, S>> {
+        let views = self.nodes.iter().map(|(&id, Node { local, .. })| View {
+            id,
+            state: &local.service,
+            timers: &local.timers,
+        });
+        views.collect()
     }
 
     /// Returns the static settings of the nodes by id.

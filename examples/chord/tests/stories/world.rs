@@ -8,7 +8,7 @@ use chord::scenarios::Options;
 use chord::{Chord, properties};
 use rustc_hash::{FxHashSet, FxHasher};
 use scry::model::{EventOf, Tosses};
-use scry::{Faults, Judgement, NodeId, Program, Request, Simulation, Step, System, View};
+use scry::{Faults, Judgement, NodeId, Program, Request, Simulation, Step, System};
 
 /// A scenario with bugs, as the command line would build it.
 pub(crate) fn system(
@@ -79,15 +79,7 @@ pub(crate) fn take(
 
 /// The names of the properties a state violates.
 pub(crate) fn violated(simulation: &Simulation<Chord>) -> Vec<String> {
-    let views: Vec<View<'_, Chord>> = simulation
-        .nodes()
-        .iter()
-        .map(|(id, node)| View {
-            id: *id,
-            state: &node.local.service,
-            timers: &node.local.timers,
-        })
-        .collect();
+    let views = simulation.views();
     properties::all()
         .iter()
         .filter(|property| property.judge(&views) == Judgement::Violated)

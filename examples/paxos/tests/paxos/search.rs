@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use paxos::Paxos;
 use rustc_hash::FxHashMap;
-use scry::{Judgement, Program, Simulation, Step, System, View};
+use scry::{Judgement, Program, Simulation, Step, System};
 
 /// What a search saw.
 #[derive(Debug)]
@@ -70,15 +70,7 @@ pub(crate) fn search(system: &System<Paxos>, depth_max: usize) -> Seen {
 
 /// Returns the name of the first property that a state violates.
 pub(crate) fn violated(state: &Simulation<Paxos>) -> Option<String> {
-    let views: Vec<View<'_, Paxos>> = state
-        .nodes()
-        .iter()
-        .map(|(&id, node)| View {
-            id,
-            state: &node.local.service,
-            timers: &node.local.timers,
-        })
-        .collect();
+    let views = state.views();
     for node in state.nodes().values() {
         assert_eq!(node.local.panic, None, "no handler panics");
     }

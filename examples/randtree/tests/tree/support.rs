@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use randtree::scenarios::Options;
 use randtree::{Call, Message, Mode, RandTree, Timer, properties};
 use scry::model::simulation::Effectiveness;
-use scry::model::{EventOf, Node, Tosses};
-use scry::{Event, Faults, Judgement, NodeId, Program, Request, Simulation, Step, System, View};
+use scry::model::{EventOf, Tosses};
+use scry::{Event, Faults, Judgement, NodeId, Program, Request, Simulation, Step, System};
 
 pub(crate) fn id(number: u32) -> NodeId {
     NodeId::new(number)
@@ -36,7 +36,7 @@ pub(crate) fn system(
 
 /// Lists the names of the properties a state breaks.
 pub(crate) fn broken(simulation: &Simulation<RandTree>) -> Vec<String> {
-    let views = views(simulation);
+    let views = simulation.views();
     let mut properties = properties::all();
     if !simulation
         .setups()
@@ -59,18 +59,6 @@ pub(crate) fn broken(simulation: &Simulation<RandTree>) -> Vec<String> {
         );
     }
     broken
-}
-
-pub(crate) fn views(simulation: &Simulation<RandTree>) -> Vec<View<'_, RandTree>> {
-    simulation
-        .nodes()
-        .iter()
-        .map(|(&id, Node { local, .. })| View {
-            id,
-            state: &local.service,
-            timers: &local.timers,
-        })
-        .collect()
 }
 
 /// Says what keeps a state from being one whole tree (L1 to L4 of MaceMC §6, and all know the root); nothing if it is
