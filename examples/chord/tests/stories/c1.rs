@@ -21,15 +21,11 @@ fn play_figure_10(simulation: &mut Simulation<chord::Chord>) {
         Event::Call(chord::Call::Join),
         tosses,
     );
-    play(
-        simulation,
-        1,
-        "FindPred { asker: NodeId(3), key: 3 } from n3",
-    );
+    play(simulation, 1, "FindPred { asker: n3, key: 3 } from n3");
     play(
         simulation,
         3,
-        "FindPredReply { key: 3, successors: [NodeId(3), NodeId(4)] } from n1",
+        "FindPredReply { key: 3, successors: [n3, n4] } from n1",
     );
     assert_eq!(node(simulation, 3).predecessor, Some(NodeId::new(1)));
     assert_eq!(node(simulation, 3).successors, ids(&[4]));

@@ -14,7 +14,7 @@ fn play_figure_11(simulation: &mut Simulation<chord::Chord>) {
     play(
         simulation,
         2,
-        "GetPredReply { predecessor: Some(NodeId(2)), successors: [NodeId(1), NodeId(2)] } from n3",
+        "GetPredReply { predecessor: Some(n2), successors: [n1, n2] } from n3",
     );
     assert_eq!(node(simulation, 2).successors, ids(&[3, 1]));
 }
