@@ -6,6 +6,7 @@ use scry_protocol::NodeId;
 
 use crate::engine::id::{Id, LocalId, ProjectionId};
 use crate::engine::intern::Interner;
+use crate::model::handler::mix;
 use crate::property::{Judgement, Projection, Property, Shape, View};
 use crate::service::Service;
 
@@ -98,6 +99,32 @@ impl<S: Service> Judges<S> {
             };
         }
         noteworthy
+    }
+
+    /// Returns a word that stands for all that the properties see of a local state: two states whose nodes have the same
+    /// stances are judged alike.
+    pub(crate) fn stance<'a>(
+        &mut self,
+        position: usize,
+        local: LocalId,
+        view: impl Fn(LocalId) -> (View<'a, S>, bool),
+    ) -> u64 {
+        let mut stance = mix(position as u64) ^ u64::from(view(local).1);
+        for (property, memory) in self.properties.iter().zip(&mut self.memories) {
+            let seen = match (property.shape(), memory) {
+                (Shape::Node(judge), Memory::Node(seen)) => u64::from(
+                    judge_node(seen, local, || judge(&view(local).0)) == Judgement::Violated,
+                ),
+                (Shape::Pair(project, _), Memory::Pair(projections, _))
+                | (Shape::Global(project, _), Memory::Global(projections, _)) => {
+                    let projection = projections.of(local, || project(&view(local).0));
+                    projection.map_or(0, |id| id.index() as u64 + 1)
+                }
+                _ => unreachable!("a memory has the shape of its property"),
+            };
+            stance = mix(stance ^ seen);
+        }
+        stance
     }
 
     /// Lists what is wrong in a state: everything, or what involves the node at position `changed`.

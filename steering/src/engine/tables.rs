@@ -100,6 +100,8 @@ pub(crate) struct Range {
 pub(crate) struct Tables {
     /// One spread word per node state: a fingerprint is their exclusive or.
     pub(crate) mixed: Vec<u64>,
+    /// What the properties see of this node state, spread.
+    pub(crate) stances: Vec<u64>,
     /// What internal actions at this node state depend on.
     pub(crate) agents: Vec<u32>,
     pub(crate) ranges: Vec<Range>,
@@ -139,6 +141,7 @@ impl Tables {
     pub(crate) fn new(budgets: Budgets) -> Self {
         Self {
             mixed: Vec::new(),
+            stances: Vec::new(),
             agents: Vec::new(),
             ranges: Vec::new(),
             successors: Vec::new(),
@@ -150,7 +153,8 @@ impl Tables {
     }
 
     /// Makes room for one more node state.
-    pub(crate) fn push(&mut self, agent: u32) {
+    pub(crate) fn push(&mut self, agent: u32, stance: u64) {
+        self.stances.push(stance);
         self.mixed.push(mix(self.mixed.len() as u64));
         self.agents.push(agent);
         self.ranges.push(Range::UNKNOWN);
@@ -233,6 +237,15 @@ impl Tables {
         }
     }
 
+    /// Sums up what the properties see of a state. It is exact up to the collisions that bound every verdict.
+    #[inline]
+    pub(crate) fn stance<W: Word>(&self, words: &[W]) -> u64 {
+        let nodes = &words[..words.len() - 1];
+        nodes
+            .iter()
+            .fold(0, |sum, word| sum ^ self.stances[word.get() as usize])
+    }
+
     /// Tells whether every id fits into 16 bits.
     pub(crate) fn is_narrow(&self) -> bool {
         self.mixed.len() <= 1 << 16
@@ -245,7 +258,7 @@ impl Tables {
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        self.mixed.capacity() * (8 + 4 + 4 + size_of::<Range>() + size_of::<Row>())
+        self.mixed.capacity() * (8 + 8 + 4 + 4 + size_of::<Range>() + size_of::<Row>())
             + self.successors.capacity() * (size_of::<Successor>() + size_of::<Details>())
             + self.sends.capacity() * size_of::<Send>()
             + self.deliveries.cells.capacity() * size_of::<Cell>()

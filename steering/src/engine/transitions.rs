@@ -49,6 +49,8 @@ pub trait Transitions {
     fn transport(&self, message: MessageId) -> Transport;
     /// Tells whether a step from one local state to another could make a state violate a property.
     fn is_noteworthy(&mut self, before: LocalId, after: LocalId) -> bool;
+    /// Returns a word that stands for all that the properties see of a local state.
+    fn stance(&mut self, local: LocalId) -> u64;
     /// Lists what is wrong in a state: everything, or only what involves the node at one position.
     fn findings(&mut self, locals: &[LocalId], changed: Option<usize>) -> Vec<Finding>;
     /// Returns how many times a handler ran.
@@ -254,6 +256,13 @@ impl<S: Service> Transitions for Typed<S> {
         let (locals, plains, setups) = (&self.locals, &self.plains, &self.setups);
         self.judges
             .is_noteworthy(before, after, |id| view(locals, plains, setups, id))
+    }
+
+    fn stance(&mut self, local: LocalId) -> u64 {
+        let (position, _) = *self.locals.value(local);
+        let (locals, plains, setups) = (&self.locals, &self.plains, &self.setups);
+        self.judges
+            .stance(position, local, |id| view(locals, plains, setups, id))
     }
 
     fn findings(&mut self, ids: &[LocalId], changed: Option<usize>) -> Vec<Finding> {

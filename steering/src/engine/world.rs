@@ -203,7 +203,8 @@ impl<T: Transitions> World<T> {
             // connections in a row it is does not. With it, a node that keeps reconnecting would look new for ever.
             let peers = self.links.value(state.links).peers().collect();
             let agent = self.agents.intern((state.local, peers));
-            self.tables.push(agent.index() as u32);
+            self.tables
+                .push(agent.index() as u32, self.transitions.stance(state.local));
         }
         id
     }

@@ -60,6 +60,8 @@ pub(crate) struct Breadth {
     /// One more than a block has: the last is for what is learnt.
     chunks: Vec<Chunk>,
     pruning: Pruning,
+    /// What the properties saw, summed up, in states in which nothing new was wrong.
+    fine: HashSet<u64, FxBuildHasher>,
     known: HashSet<Finding, FxBuildHasher>,
     found: Vec<(Finding, Place)>,
     stop: Option<Stop>,
@@ -93,6 +95,7 @@ struct Surroundings<'a> {
     /// Whether 16 bits hold every id.
     narrow: bool,
     expanded_before: u32,
+    fine: &'a HashSet<u64, FxBuildHasher>,
 }
 
 impl Breadth {
@@ -118,6 +121,7 @@ impl Breadth {
             pieces: Vec::new(),
             chunks: (0..=CHUNKS).map(|_| Chunk::new()).collect(),
             pruning,
+            fine: HashSet::default(),
             known: HashSet::default(),
             found: Vec::new(),
             stop: None,
@@ -222,6 +226,7 @@ impl Breadth {
             width: self.width,
             narrow: tables.is_narrow(),
             expanded_before: self.expanded_before,
+            fine: &self.fine,
         };
         let ranges = block
             .clone()
@@ -273,6 +278,7 @@ impl Breadth {
             width: self.width,
             narrow: tables.is_narrow(),
             expanded_before: self.expanded_before,
+            fine: &self.fine,
         };
         let (chunks, shards) = (&self.chunks, self.shards.iter_mut().enumerate());
         match self
@@ -308,7 +314,11 @@ impl Breadth {
                     index: shard.next_start() + index as usize,
                     depth: self.depth + 1,
                 };
-                for finding in world.findings(&words, Some(usize::from(node))) {
+                let findings = world.findings(&words, Some(usize::from(node)));
+                if findings.is_empty() {
+                    self.fine.insert(world.tables().stance(&words));
+                }
+                for finding in findings {
                     self.record(finding, place);
                 }
             }

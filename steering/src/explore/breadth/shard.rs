@@ -1,5 +1,6 @@
 //! One shard of the states seen: absorbing candidates, and making states of those that are new.
 
+use crate::engine::tables::Word;
 use crate::explore::breadth::Surroundings;
 use crate::explore::breadth::chunk::{Candidate, Chunk};
 use crate::explore::frontier::{RowMut, Rows, Vectors};
@@ -106,29 +107,38 @@ impl Shard {
             step,
         });
         let agent = tables.agents[tables.successors[candidate.successor as usize].next as usize];
-        let fresh = around.pruning.is_fresh(agent);
-        if details.noteworthy || fresh {
-            let index = self.next.len() as u32;
-            if details.noteworthy {
-                self.noteworthy.push((index, details.node));
-            }
-            if fresh {
-                self.fresh.push((index, details.node, agent));
-            }
+        if around.pruning.is_fresh(agent) {
+            self.fresh
+                .push((self.next.len() as u32, details.node, agent));
         }
         let copy = match parent {
             Rows::Narrow(_) if !around.narrow => None,
             _ => self.next.push_copy(parent),
         };
-        match copy {
-            Some(RowMut::Narrow(words)) => tables.patch(words, candidate.successor),
-            Some(RowMut::Wide(words)) => tables.patch(words, candidate.successor),
+        let stance = match copy {
+            Some(RowMut::Narrow(words)) => finish(around, candidate.successor, words),
+            Some(RowMut::Wide(words)) => finish(around, candidate.successor, words),
             None => {
                 let mut words = vec![0; around.width];
                 parent.load(&mut words);
-                tables.patch(&mut words, candidate.successor);
+                let stance = finish(around, candidate.successor, &mut words);
                 self.next.push(&words);
+                stance
             }
+        };
+        // What was judged before for other states need not be judged again for this one.
+        if stance.is_some_and(|stance| !around.fine.contains(&stance)) {
+            self.noteworthy
+                .push((self.next.len() as u32 - 1, details.node));
         }
     }
+}
+
+/// Turns the words of a parent into those of its child, and sums up what the properties see of it if that may matter.
+#[inline]
+fn finish<W: Word>(around: &Surroundings<'_>, successor: u32, words: &mut [W]) -> Option<u64> {
+    around.tables.patch(words, successor);
+    around.tables.details[successor as usize]
+        .noteworthy
+        .then(|| around.tables.stance(words))
 }
