@@ -109,7 +109,8 @@ impl<S: Service> Judges<S> {
         local: LocalId,
         view: impl Fn(LocalId) -> (View<'a, S>, bool),
     ) -> u64 {
-        let mut stance = mix(position as u64) ^ u64::from(view(local).1);
+        // Spread before anything else: sums over nodes must not cancel what is equal at two of them.
+        let mut stance = mix(mix(position as u64) ^ u64::from(view(local).1));
         for (property, memory) in self.properties.iter().zip(&mut self.memories) {
             let seen = match (property.shape(), memory) {
                 (Shape::Node(judge), Memory::Node(seen)) => u64::from(
