@@ -64,7 +64,7 @@ pub struct Check<O: clap::Args> {
     #[arg(long, value_name = "BYTES", value_parser = bytes, help_heading = "Limits")]
     bytes: Option<u64>,
 
-    /// Resets a path may contain of which the peers are told (the scenario's own by default, as below).
+    /// Resets a path may contain of which the peers are told (the scenario's own by default).
     #[arg(long, value_name = "COUNT", help_heading = "Fault budget")]
     resets: Option<u8>,
     /// Resets a path may contain of which nobody is told.

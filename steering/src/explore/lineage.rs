@@ -1,4 +1,4 @@
-//! Who came from whom, and by which step: all it takes to rebuild a path, in two to three bytes a state.
+//! Who came from whom, and by which step: all it takes to rebuild a path, in about three bytes a state.
 //!
 //! A breadth-first search finds states in nearly the order in which it expands their parents. So an entry is the
 //! distance from its neighbor's parent, and the step as its number among the parent's steps, both of variable length.

@@ -5,7 +5,7 @@
 #[cfg(target_arch = "x86_64")]
 #[expect(
     unsafe_code,
-    reason = "the intrinsic takes a raw pointer; a tenth of a search is spent waiting without it"
+    reason = "the intrinsic takes a raw pointer; a search waits for memory without it"
 )]
 pub(crate) fn prefetch<T>(value: &T) {
     use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
