@@ -23,6 +23,8 @@ pub struct Filter {
     pub ttl_ms: u64,
     /// How often it may act before it ends.
     pub hits_max: u64,
+    /// How much it may do, if the host's own mode does not allow less.
+    pub mode: Mode,
     /// The predicted violation it prevents.
     pub violation: ViolationId,
     /// The property that would be broken.
@@ -77,6 +79,8 @@ coded! {
         Postpone = 2 "postpone",
         /// A call is refused.
         Refuse = 3 "refuse",
+        /// A message is held, and offered again when the filter has ended.
+        Hold = 4 "hold",
     }
 }
 

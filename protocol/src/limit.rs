@@ -37,14 +37,14 @@ pub const TEXT_BYTES_MAX: usize = 4 << 10;
 pub const FILTERS_MAX: usize = 256;
 /// Properties of one job.
 pub const PROPERTIES_MAX: usize = 256;
-/// A property's expression.
-pub const EXPRESSION_BYTES_MAX: usize = 16 << 10;
+/// A property file.
+pub const PROPERTY_FILE_BYTES_MAX: usize = 1 << 20;
 /// Past paths given with one job, and violations in one report.
 pub const PATHS_MAX: usize = 256;
 /// One path: its events, encoded by the service.
 pub const PATH_BYTES_MAX: usize = 256 << 10;
-/// The service's static settings, encoded by the service.
-pub const SETUP_BYTES_MAX: usize = 64 << 10;
+/// A path spelled out for people, with every state along it.
+pub const TRACE_BYTES_MAX: usize = 4 << 20;
 
 /// A frame that carries only numbers and names.
 pub const SMALL_FRAME_BYTES_MAX: usize = 64 << 10;

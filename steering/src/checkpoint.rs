@@ -66,15 +66,6 @@ impl Time {
     }
 }
 
-impl From<crate::service::Transport> for scry_protocol::Transport {
-    fn from(transport: crate::service::Transport) -> Self {
-        match transport {
-            crate::service::Transport::Datagram => Self::Datagram,
-            crate::service::Transport::Stream => Self::Stream,
-        }
-    }
-}
-
 impl fmt::Display for Time {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&format!("{} ms", self.0))

@@ -78,6 +78,71 @@ pub trait Chance {
     fn tick(&mut self) -> u64;
 }
 
+/// Dice and clock of one run of a handler, fixed before it: the same run with the same dice does the same.
+///
+/// The live runtime draws a fresh seed for each event, so that the immediate safety check can run the handler on a copy
+/// and the copy does what the original will do.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq, Serialize, Deserialize)]
+pub struct Dice {
+    /// What the dice show, in advance.
+    pub seed: u64,
+    /// The present moment.
+    pub now: Stamp,
+    /// The last number [`Context::tick`] gave.
+    pub ticks: u64,
+    /// How often a die was thrown or the clock was read: a run that asked nothing does the same with any dice.
+    pub asked: u32,
+}
+
+impl Dice {
+    /// Takes dice for one run.
+    pub const fn new(seed: u64, now: Stamp, ticks: u64) -> Self {
+        Self {
+            seed,
+            now,
+            ticks,
+            asked: 0,
+        }
+    }
+
+    /// The generator is `SplitMix64`: its state is its seed, so that dice are three plain numbers.
+    fn draw(&mut self) -> u64 {
+        self.asked += 1;
+        self.seed = self.seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut word = self.seed;
+        word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        word ^ (word >> 31)
+    }
+}
+
+impl Chance for Dice {
+    fn choose(&mut self, of: u32) -> u32 {
+        // The high half of a product: without the bias of a remainder, as good as even for any count.
+        ((u128::from(self.draw()) * u128::from(of)) >> 64) as u32
+    }
+
+    fn random(&mut self) -> u64 {
+        self.draw()
+    }
+
+    fn now(&mut self) -> Stamp {
+        self.asked += 1;
+        self.now
+    }
+
+    fn expired(&mut self, since: Stamp, after: Duration) -> bool {
+        self.asked += 1;
+        u128::from(self.now.0.saturating_sub(since.0)) >= after.as_millis()
+    }
+
+    fn tick(&mut self) -> u64 {
+        self.asked += 1;
+        self.ticks += 1;
+        self.ticks
+    }
+}
+
 /// What a handler sees of the world while it runs.
 pub struct Context<'a, S: Service> {
     me: NodeId,

@@ -9,8 +9,11 @@
 //! | [`engine`] | the same as integers, every handler run once |
 //! | [`explore`] | strategies that search those integers |
 //! | [`checkpoint`] | checkpoints, neighborhoods and consistent snapshots, as cores without IO |
+//! | [`capture`] | a running node as bytes and back: what a checkpoint carries of it |
+//! | [`trace`] | a predicted path spelled out, for people and for other machines |
 //! | [`program`], [`cli`] | what a service adds to get a command line, and that command line |
 
+pub mod capture;
 pub mod checkpoint;
 #[cfg(feature = "cli")]
 pub mod cli;
@@ -23,14 +26,15 @@ pub mod program;
 pub mod properties;
 pub mod property;
 pub mod service;
+pub mod trace;
 
 #[cfg(feature = "cli")]
 pub use cli::main;
-pub use context::{Chance, Context, Effect, Stamp};
+pub use context::{Chance, Context, Dice, Effect, Stamp};
 pub use explore::{Limits, Options, Report, Search, Strategy, Violation};
 pub use model::{Act, Event, Fault, Faults, Simulation, Step, System};
 #[cfg(feature = "cli")]
 pub use program::{Bug, Program, Request, Scenario};
 pub use property::{Judgement, Property, View};
 pub use scry_protocol::NodeId;
-pub use service::{Service, Transport, Value};
+pub use service::{Handling, Prediction, Service, Transport, Value};

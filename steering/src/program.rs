@@ -1,9 +1,8 @@
-//! What a service adds to be run from the command line: its scenarios, its known bugs, its properties.
+//! What a service adds to be run from the command line: its scenarios and its known bugs.
 
 use std::collections::BTreeSet;
 
 use crate::model::System;
-use crate::property::Property;
 use crate::service::Service;
 
 /// A known bug that can be switched on.
@@ -51,9 +50,6 @@ pub trait Program: Service {
 
     /// Lists the scenarios that `--scenario` knows. The first is the default.
     fn scenarios() -> Vec<Scenario<Self>>;
-
-    /// Lists the properties.
-    fn properties() -> Vec<Property<Self>>;
 }
 
 impl<S: Program> Request<'_, S> {

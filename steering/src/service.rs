@@ -10,7 +10,11 @@ use scry_protocol::NodeId;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+pub use scry_protocol::Transport;
+
 use crate::context::Context;
+use crate::model::event::Step;
+use crate::property::Property;
 
 /// A plain value that can be compared, stored and sent: what messages, timers and calls are made of.
 pub trait Value:
@@ -23,14 +27,24 @@ impl<T: Clone + Eq + Hash + Ord + Debug + Serialize + DeserializeOwned + Send + 
 {
 }
 
-/// How a message travels.
-#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub enum Transport {
-    /// On its own: it may be overtaken, lost or duplicated (UDP).
-    Datagram,
-    /// In order on a connection to the peer, opened when first needed (TCP). A connection that fails is told to
-    /// the service by [`Service::on_disconnect`].
-    Stream,
+/// What a service does about a prediction.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Handling {
+    /// Nothing: the filters that would prevent it are installed.
+    Default,
+    /// It took care of it: no filter is installed.
+    Handled,
+}
+
+/// A violation that a search predicts for a service.
+#[derive(Debug)]
+pub struct Prediction<S: Service> {
+    /// The property that would be broken.
+    pub property: String,
+    /// What would be wrong, in words; empty if the property cannot say.
+    pub explanation: String,
+    /// The steps that lead there.
+    pub path: Vec<Step<S>>,
 }
 
 /// One node of a distributed service, as a state machine.
@@ -71,6 +85,16 @@ pub trait Service:
         let _ = (cx, peer);
     }
 
+    /// Learns that a violation is predicted, and may take its own measures instead of the filters'.
+    fn on_prediction(
+        &mut self,
+        cx: &mut Context<'_, Self>,
+        prediction: &Prediction<Self>,
+    ) -> Handling {
+        let _ = (cx, prediction);
+        Handling::Default
+    }
+
     /// Returns what would be found on disk if the node were reset now.
     fn disk(&self) -> Self::Disk;
 
@@ -84,6 +108,11 @@ pub trait Service:
     fn neighbors(&self, me: NodeId, setup: &Self::Setup) -> Option<Vec<NodeId>> {
         let _ = (me, setup);
         None
+    }
+
+    /// Lists the properties the service brings along. A property file may name them, or replace them.
+    fn properties() -> Vec<Property<Self>> {
+        Vec::new()
     }
 
     /// Returns how a message travels.

@@ -2,9 +2,8 @@
 
 use std::num::NonZeroUsize;
 
-use scry::{Act, Bug, Faults, NodeId, Program, Property, Request, Scenario, System};
+use scry::{Act, Bug, Faults, NodeId, Program, Request, Scenario, System};
 
-use crate::properties;
 use crate::service::{Call, Chord, Timer};
 use crate::setup::{Bugs, Setup};
 
@@ -84,10 +83,6 @@ impl Program for Chord {
                 build: liveness,
             },
         ]
-    }
-
-    fn properties() -> Vec<Property<Self>> {
-        properties::all()
     }
 }
 

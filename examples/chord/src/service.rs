@@ -19,9 +19,10 @@
 //! - Nobody ever sends to its predecessor, so nobody notices that it is gone, and its successor keeps naming it to the
 //!   next node in line. When another node claims the place, the [predecessor is probed](Message::Probe).
 
-use scry::{Context, NodeId, Service, Transport};
+use scry::{Context, NodeId, Property, Service, Transport};
 use serde::{Deserialize, Serialize};
 
+use crate::properties;
 use crate::ring::Key;
 use crate::setup::Setup;
 
@@ -219,6 +220,10 @@ impl Service for Chord {
         neighbors.sort_unstable();
         neighbors.dedup();
         Some(neighbors)
+    }
+
+    fn properties() -> Vec<Property<Self>> {
+        properties::all()
     }
 
     fn transport(_message: &Message) -> Transport {

@@ -1,8 +1,7 @@
 //! The situations a search can start from, and what the command line can ask of them.
 
-use scry::{Act, Bug, Faults, NodeId, Program, Property, Request, Scenario, System};
+use scry::{Act, Bug, Faults, NodeId, Program, Request, Scenario, System};
 
-use crate::properties;
 use crate::service::{Bugs, Call, Message, Part, Paxos, Setup};
 
 /// The nodes of the paper's story.
@@ -79,10 +78,6 @@ impl Program for Paxos {
                 build: reset,
             },
         ]
-    }
-
-    fn properties() -> Vec<Property<Self>> {
-        properties::all()
     }
 }
 

@@ -8,10 +8,11 @@
 
 use std::collections::BTreeMap;
 
-use scry::{Context, NodeId, Service};
+use scry::{Context, NodeId, Property, Service};
 use serde::{Deserialize, Serialize};
 
 use crate::plain::{self, Proposer};
+use crate::properties;
 use crate::replica::Replica;
 use crate::roles::{Acceptor, Round, Vote};
 
@@ -255,6 +256,10 @@ impl Service for Paxos {
         {
             replica.propose(cx, index, value);
         }
+    }
+
+    fn properties() -> Vec<Property<Self>> {
+        properties::all()
     }
 
     fn disk(&self) -> Disk {

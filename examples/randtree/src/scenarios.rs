@@ -10,10 +10,9 @@
 //! | `r6` | MaceMC §2 | two trees that never merge | `two-trees` |
 
 use clap::Args;
-use scry::{Act, Bug, Faults, NodeId, Program, Property, Request, Scenario, System};
+use scry::{Act, Bug, Faults, NodeId, Program, Request, Scenario, System};
 
 use crate::message::{Call, Message, Timer};
-use crate::properties;
 use crate::service::RandTree;
 use crate::setup::{Announce, Bugs, Setup};
 
@@ -96,10 +95,6 @@ impl Program for RandTree {
                 r6,
             ),
         ]
-    }
-
-    fn properties() -> Vec<Property<Self>> {
-        properties::all()
     }
 }
 

@@ -21,10 +21,11 @@ mod recovery;
 
 use std::collections::BTreeSet;
 
-use scry::{NodeId, Service, Transport};
+use scry::{NodeId, Property, Service, Transport};
 use serde::{Deserialize, Serialize};
 
 use crate::message::{Call, Message, Timer};
+use crate::properties;
 use crate::setup::Setup;
 
 type Context<'a> = scry::Context<'a, RandTree>;
@@ -132,6 +133,10 @@ impl Service for RandTree {
         all.extend(self.parent);
         all.extend(self.root);
         Some(all.into_iter().collect())
+    }
+
+    fn properties() -> Vec<Property<Self>> {
+        properties::all()
     }
 
     fn transport(message: &Message) -> Transport {

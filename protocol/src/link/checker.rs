@@ -6,11 +6,11 @@
 use serde::{Deserialize, Serialize};
 
 use crate::filter::Filter;
-use crate::id::{RunId, ViolationId};
+use crate::id::{NodeId, RunId, ViolationId};
 use crate::limit::{
-    self, EXPRESSION_BYTES_MAX, FILTERS_MAX, NAME_BYTES_MAX, PATH_BYTES_MAX, PATHS_MAX,
-    PROPERTIES_MAX, SETUP_BYTES_MAX, SMALL_FRAME_BYTES_MAX, SNAPSHOT_FRAME_BYTES_MAX,
-    TEXT_BYTES_MAX,
+    self, CHECKPOINT_FRAME_BYTES_MAX, FILTERS_MAX, NAME_BYTES_MAX, PATH_BYTES_MAX, PATHS_MAX,
+    PROPERTY_FILE_BYTES_MAX, SMALL_FRAME_BYTES_MAX, SNAPSHOT_FRAME_BYTES_MAX, TEXT_BYTES_MAX,
+    TRACE_BYTES_MAX,
 };
 use crate::link::messages;
 use crate::snapshot::{Snapshot, coded};
@@ -31,11 +31,13 @@ messages! {
         /// It is up; the first frame.
         0x41 Ready(Ready) up to SMALL_FRAME_BYTES_MAX,
         /// A past path was replayed on the new snapshot; comes before any search.
-        0x42 Replayed(Replayed) up to SMALL_FRAME_BYTES_MAX,
+        0x42 Replayed(Replayed) up to CHECKPOINT_FRAME_BYTES_MAX,
         /// It is still searching.
         0x43 Progress(Progress) up to SMALL_FRAME_BYTES_MAX,
         /// It is done.
-        0x44 Report(Report) up to SNAPSHOT_FRAME_BYTES_MAX,
+        0x44 Report(Report) up to SMALL_FRAME_BYTES_MAX,
+        /// It found a violation; comes as soon as its remedies are proved, while the search goes on.
+        0x45 Found(Box<Found>) up to CHECKPOINT_FRAME_BYTES_MAX,
     }
 }
 
@@ -46,12 +48,11 @@ pub struct Job {
     pub run: RunId,
     /// Where to start.
     pub snapshot: Snapshot,
-    /// The service's static settings, encoded by the service.
-    #[serde(with = "limit::Bytes::<SETUP_BYTES_MAX>")]
-    pub setup: Vec<u8>,
-    /// What must hold.
-    #[serde(with = "limit::List::<PROPERTIES_MAX>")]
-    pub properties: Vec<Property>,
+    /// The text of the property file; empty if the service's own properties are meant.
+    #[serde(with = "limit::Text::<PROPERTY_FILE_BYTES_MAX>")]
+    pub properties: String,
+    /// Faults a path may contain beside what the snapshot shows.
+    pub faults: Faults,
     /// When to stop.
     pub budget: Budget,
     /// Paths that led to violations before, to be replayed first.
@@ -59,15 +60,19 @@ pub struct Job {
     pub past_paths: Vec<PastPath>,
 }
 
-/// A property by name, with its expression if it is not one the service brings along.
-#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
-pub struct Property {
-    /// Its name.
-    #[serde(with = "limit::Text::<NAME_BYTES_MAX>")]
-    pub name: String,
-    /// Its expression; empty if the service has registered it.
-    #[serde(with = "limit::Text::<EXPRESSION_BYTES_MAX>")]
-    pub expression: String,
+/// How many faults of each kind a path may contain.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
+pub struct Faults {
+    /// Resets the peers are told of.
+    pub resets: u8,
+    /// Resets nobody is told of.
+    pub silent_resets: u8,
+    /// Connections that break.
+    pub breaks: u8,
+    /// Datagrams that are lost.
+    pub losses: u8,
+    /// Datagrams that are delivered twice.
+    pub duplicates: u8,
 }
 
 /// When a search stops, whichever comes first.
@@ -114,7 +119,7 @@ pub struct Ready {
 }
 
 /// What came of replaying a past path.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
 pub struct Replayed {
     /// The run.
     pub run: RunId,
@@ -122,6 +127,9 @@ pub struct Replayed {
     pub violation: ViolationId,
     /// Whether it still leads there.
     pub errs: bool,
+    /// Filters proved anew, if it does; none if nothing safe was found.
+    #[serde(with = "limit::List::<FILTERS_MAX>")]
+    pub remedies: Vec<Filter>,
 }
 
 /// How far a search is.
@@ -146,9 +154,20 @@ pub struct Report {
     pub ended: Ended,
     /// How far it came.
     pub progress: Progress,
-    /// What it found.
-    #[serde(with = "limit::List::<PATHS_MAX>")]
-    pub violations: Vec<Violation>,
+    /// How many violations it found, each told before.
+    pub violations: u32,
+    /// What could not be read, or what else there is to say, for people; empty if nothing.
+    #[serde(with = "limit::Text::<TEXT_BYTES_MAX>")]
+    pub detail: String,
+}
+
+/// A violation that a search found.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+pub struct Found {
+    /// The run.
+    pub run: RunId,
+    /// The violation.
+    pub violation: Violation,
 }
 
 coded! {
@@ -165,7 +184,7 @@ coded! {
     }
 }
 
-/// A predicted violation.
+/// A predicted violation. Two runs that find the same property broken by the same local events give it the same name.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
 pub struct Violation {
     /// Its name.
@@ -181,7 +200,16 @@ pub struct Violation {
     /// The events, encoded by the service.
     #[serde(with = "limit::Bytes::<PATH_BYTES_MAX>")]
     pub path: Vec<u8>,
-    /// Filters proved to prevent it without harm; none if nothing safe was found.
+    /// Filters proved to prevent it without harm, each by itself, the best first; none if nothing safe was found
+    /// . Their ids, leases and modes are the agent's to set.
     #[serde(with = "limit::List::<FILTERS_MAX>")]
     pub remedies: Vec<Filter>,
+    /// Why there is no remedy, for people; empty if there is one.
+    #[serde(with = "limit::Text::<TEXT_BYTES_MAX>")]
+    pub unhelpful: String,
+    /// The node of the first event that could be steered, if that is not the node of the snapshot.
+    pub neighbor: Option<NodeId>,
+    /// The path spelled out with every state along it, as JSON (`scry::trace::Trace`), compressed.
+    #[serde(with = "limit::Bytes::<TRACE_BYTES_MAX>")]
+    pub trace: Vec<u8>,
 }

@@ -5,12 +5,14 @@ use serde::{Deserialize, Serialize};
 use crate::channel::{Acknowledged, Transport};
 use crate::checkpoint::Body;
 use crate::filter::{Filter, Mode};
-use crate::id::{CheckpointNumber, FilterId, Incarnation, NodeId, RunId};
+use crate::id::{CheckpointNumber, FilterId, Incarnation, NodeId, RunId, ViolationId};
 use crate::limit::{
     self, CHANNELS_MAX, CHECKPOINT_FRAME_BYTES_MAX, CONTACTS_MAX, FILTERS_MAX, MEMBERS_MAX,
-    NAME_BYTES_MAX, SMALL_FRAME_BYTES_MAX, TEXT_BYTES_MAX,
+    NAME_BYTES_MAX, PATH_BYTES_MAX, PROPERTIES_MAX, PROPERTY_FILE_BYTES_MAX, SMALL_FRAME_BYTES_MAX,
+    SNAPSHOT_FRAME_BYTES_MAX, TEXT_BYTES_MAX,
 };
 use crate::link::messages;
+use crate::snapshot::coded;
 
 messages! {
     /// What a host tells its agent.
@@ -29,6 +31,12 @@ messages! {
         0x06 FilterHit(FilterHit) up to SMALL_FRAME_BYTES_MAX,
         /// It ends in good order.
         0x07 Goodbye(Goodbye) up to SMALL_FRAME_BYTES_MAX,
+        /// A filter acts no longer.
+        0x08 FilterEnded(FilterEnded) up to SMALL_FRAME_BYTES_MAX,
+        /// The immediate safety check refused an event.
+        0x09 Veto(Veto) up to SMALL_FRAME_BYTES_MAX,
+        /// Something failed, and the service went on unprotected.
+        0x0a FailedOpen(FailedOpen) up to SMALL_FRAME_BYTES_MAX,
     }
 }
 
@@ -49,6 +57,12 @@ messages! {
         0x16 WithdrawFilters(WithdrawFilters) up to SMALL_FRAME_BYTES_MAX,
         /// How much filters may do.
         0x17 Mode(SetMode) up to SMALL_FRAME_BYTES_MAX,
+        /// What the neighbors' states were last: what the immediate safety check judges with.
+        0x18 Surroundings(Surroundings) up to SNAPSHOT_FRAME_BYTES_MAX,
+        /// What the immediate safety check judges by, and how.
+        0x19 Rules(Box<Rules>) up to CHECKPOINT_FRAME_BYTES_MAX,
+        /// What will go wrong, for a service that wants to handle it itself.
+        0x1a Predicted(Box<Predicted>) up to CHECKPOINT_FRAME_BYTES_MAX,
     }
 }
 
@@ -132,6 +146,12 @@ pub struct Stats {
     pub forced_checkpoints: u64,
     /// Frames to the agent that were dropped rather than waited for.
     pub dropped_frames: u64,
+    /// Events that came to a handler, or would have but for a filter or a veto: the actions of A-102.
+    pub events: u64,
+    /// Events that a filter kept from their handlers.
+    pub filtered_events: u64,
+    /// Events that the immediate safety check kept from their handlers.
+    pub vetoed_events: u64,
 }
 
 /// A filter matched an event.
@@ -146,6 +166,85 @@ pub struct FilterHit {
     /// The event, for people.
     #[serde(with = "limit::Text::<TEXT_BYTES_MAX>")]
     pub event: String,
+}
+
+coded! {
+    /// Why a filter acts no longer.
+    pub enum FilterEnd {
+        /// Its lease is over.
+        Lapsed = 0 "its lease is over",
+        /// It has acted as often as it may.
+        HitsUsed = 1 "it has acted as often as it may",
+        /// The agent withdrew it.
+        Withdrawn = 2 "the agent withdrew it",
+        /// It blocked too much and only watches from now on.
+        Disarmed = 3 "it blocked too much and only watches from now on",
+        /// The agent is gone.
+        AgentGone = 4 "the agent is gone",
+        /// A kill switch is on.
+        Killed = 5 "a kill switch is on",
+    }
+}
+
+/// A filter acts no longer.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
+pub struct FilterEnded {
+    /// Which filter.
+    pub filter: FilterId,
+    /// Why.
+    pub end: FilterEnd,
+    /// How often it matched.
+    pub hits: u64,
+}
+
+/// The immediate safety check refused an event, or would have (audit).
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+pub struct Veto {
+    /// The property the event would have broken.
+    #[serde(with = "limit::Text::<NAME_BYTES_MAX>")]
+    pub property: String,
+    /// The event, for people.
+    #[serde(with = "limit::Text::<TEXT_BYTES_MAX>")]
+    pub event: String,
+    /// What would be wrong afterwards, for people.
+    #[serde(with = "limit::Text::<TEXT_BYTES_MAX>")]
+    pub explanation: String,
+    /// Whether the event was kept from its handler.
+    pub acted: bool,
+    /// How long the check took, in microseconds.
+    pub elapsed_us: u64,
+}
+
+coded! {
+    /// What failed at a host while its service went on.
+    pub enum Failure {
+        /// The immediate check did not come to a verdict in time.
+        CheckLate = 0 "the immediate check was late",
+        /// The speculator is gone; another is started.
+        SpeculatorGone = 1 "the speculator is gone",
+        /// No process could be forked.
+        ForkFailed = 2 "fork failed",
+        /// The rules do not fit the service: it has no such fields, say.
+        RulesUnfit = 3 "the rules do not fit the service",
+        /// A neighbor's state could not be read.
+        SurroundingsUnreadable = 4 "a neighbor's state could not be read",
+        /// What is known of the neighbors is too old to judge by.
+        SurroundingsStale = 5 "what is known of the neighbors is too old",
+        /// A state is too large to be a checkpoint.
+        CheckpointTooLarge = 6 "the state is too large to be a checkpoint",
+    }
+}
+
+/// Something failed, and the service went on unprotected.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+pub struct FailedOpen {
+    /// What.
+    pub failure: Failure,
+    /// How often since the host started.
+    pub count: u64,
+    /// More about the last time, for people.
+    #[serde(with = "limit::Text::<TEXT_BYTES_MAX>")]
+    pub detail: String,
 }
 
 /// The host ends in good order.
@@ -214,4 +313,83 @@ pub struct WithdrawFilters {
 pub struct SetMode {
     /// The mode.
     pub mode: Mode,
+}
+
+/// The neighbors' last known states.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+pub struct Surroundings {
+    /// The logical time they show.
+    pub number: CheckpointNumber,
+    /// The neighbors, by rising id, without the host itself.
+    #[serde(with = "limit::List::<MEMBERS_MAX>")]
+    pub neighbors: Vec<Neighbor>,
+}
+
+/// One neighbor's last known state.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+pub struct Neighbor {
+    /// The node.
+    pub node: NodeId,
+    /// Its checkpoint.
+    pub body: Body,
+}
+
+/// What the immediate safety check judges by, and how.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+pub struct Rules {
+    /// The text of the property file; empty if the service's own properties are meant.
+    #[serde(with = "limit::Text::<PROPERTY_FILE_BYTES_MAX>")]
+    pub properties: String,
+    /// Properties with a mode of their own. The lower of it and the global one counts.
+    #[serde(with = "limit::List::<PROPERTIES_MAX>")]
+    pub modes: Vec<PropertyMode>,
+    /// How a copy of the host is made to run a handler on.
+    pub isolate: Isolate,
+    /// How long a verdict may take before the event runs without, in milliseconds.
+    pub deadline_ms: u64,
+    /// How old the neighbors' states may be to judge by, in milliseconds.
+    pub surroundings_age_ms_max: u64,
+}
+
+/// A property's own mode.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+pub struct PropertyMode {
+    /// The property's name.
+    #[serde(with = "limit::Text::<NAME_BYTES_MAX>")]
+    pub property: String,
+    /// Its mode.
+    pub mode: Mode,
+}
+
+coded! {
+    /// How the immediate safety check runs a handler without consequences.
+    pub enum Isolate {
+        /// It does not: there is no immediate check.
+        Off = 0 "off",
+        /// A small process forks for each check.
+        Speculator = 1 "speculator",
+        /// The state is cloned in the host.
+        Clone = 2 "clone",
+        /// The host itself forks (the paper's way).
+        Fork = 3 "fork",
+    }
+}
+
+/// A predicted violation, told to the service.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+pub struct Predicted {
+    /// Its name.
+    pub violation: ViolationId,
+    /// The property it breaks.
+    #[serde(with = "limit::Text::<NAME_BYTES_MAX>")]
+    pub property: String,
+    /// What will be wrong, for people.
+    #[serde(with = "limit::Text::<TEXT_BYTES_MAX>")]
+    pub explanation: String,
+    /// The events that lead there, encoded by the service.
+    #[serde(with = "limit::Bytes::<PATH_BYTES_MAX>")]
+    pub path: Vec<u8>,
+    /// The filters that would prevent it, installed only if the service leaves it to them.
+    #[serde(with = "limit::List::<FILTERS_MAX>")]
+    pub filters: Vec<Filter>,
 }

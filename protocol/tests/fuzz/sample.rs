@@ -7,12 +7,13 @@ use scry_protocol::compress::Packed;
 use scry_protocol::delta::Delta;
 use scry_protocol::filter::{Action, Filter, Matcher, Mode};
 use scry_protocol::link::checker::{
-    AgentToChecker, Budget, Cancel, CheckerToAgent, Ended, Job, PastPath, Progress, Property,
+    AgentToChecker, Budget, Cancel, CheckerToAgent, Ended, Faults, Found, Job, PastPath, Progress,
     Ready, Replayed, Report, Violation,
 };
 use scry_protocol::link::host::{
-    AgentToHost, Arrived, AskNeighbors, Checkpoint, Contact, Contacts, FilterHit, Goodbye, Hello,
-    HostToAgent, InstallFilters, Neighbors, SetMode, Stats, TakeCheckpoint, Welcome,
+    AgentToHost, Arrived, AskNeighbors, Checkpoint, Contact, Contacts, FailedOpen, FilterEnded,
+    FilterHit, Goodbye, Hello, HostToAgent, InstallFilters, Neighbor, Neighbors, Predicted,
+    PropertyMode, Rules, SetMode, Stats, Surroundings, TakeCheckpoint, Veto, Welcome,
     WithdrawFilters,
 };
 use scry_protocol::link::peer::{
@@ -145,6 +146,7 @@ fn filter(dice: &mut Dice) -> Filter {
         action: coded::<Action>(dice),
         ttl_ms: dice.number(),
         hits_max: dice.number(),
+        mode: coded::<Mode>(dice),
         violation: ViolationId::new(dice.number()),
         property: text(dice),
         reason: text(dice),
@@ -152,7 +154,7 @@ fn filter(dice: &mut Dice) -> Filter {
 }
 
 pub(crate) fn host_to_agent(dice: &mut Dice) -> HostToAgent {
-    match dice.below(7) {
+    match dice.below(10) {
         0 => Hello {
             node: node(dice),
             incarnation: Incarnation::new(dice.draw()),
@@ -190,6 +192,9 @@ pub(crate) fn host_to_agent(dice: &mut Dice) -> HostToAgent {
             checkpoints: dice.number(),
             forced_checkpoints: dice.number(),
             dropped_frames: dice.number(),
+            events: dice.number(),
+            filtered_events: dice.number(),
+            vetoed_events: dice.number(),
         }
         .into(),
         5 => FilterHit {
@@ -197,6 +202,26 @@ pub(crate) fn host_to_agent(dice: &mut Dice) -> HostToAgent {
             hits: dice.number(),
             acted: dice.flag(),
             event: text(dice),
+        }
+        .into(),
+        6 => FilterEnded {
+            filter: FilterId::new(dice.number()),
+            end: coded(dice),
+            hits: dice.number(),
+        }
+        .into(),
+        7 => Veto {
+            property: text(dice),
+            event: text(dice),
+            explanation: text(dice),
+            acted: dice.flag(),
+            elapsed_us: dice.number(),
+        }
+        .into(),
+        8 => FailedOpen {
+            failure: coded(dice),
+            count: dice.number(),
+            detail: text(dice),
         }
         .into(),
         _ => Goodbye {
@@ -207,7 +232,7 @@ pub(crate) fn host_to_agent(dice: &mut Dice) -> HostToAgent {
 }
 
 pub(crate) fn agent_to_host(dice: &mut Dice) -> AgentToHost {
-    match dice.below(7) {
+    match dice.below(10) {
         0 => Welcome {
             version: text(dice),
             mode: coded::<Mode>(dice),
@@ -234,6 +259,33 @@ pub(crate) fn agent_to_host(dice: &mut Dice) -> AgentToHost {
                 list(dice, 9, |dice| FilterId::new(dice.number()))
             }),
         }
+        .into(),
+        6 => Surroundings {
+            number: number(dice),
+            neighbors: list(dice, 3, |dice| Neighbor {
+                node: node(dice),
+                body: body(dice),
+            }),
+        }
+        .into(),
+        7 => Box::new(Rules {
+            properties: text(dice),
+            modes: list(dice, 3, |dice| PropertyMode {
+                property: text(dice),
+                mode: coded(dice),
+            }),
+            isolate: coded(dice),
+            deadline_ms: dice.number(),
+            surroundings_age_ms_max: dice.number(),
+        })
+        .into(),
+        8 => Box::new(Predicted {
+            violation: ViolationId::new(dice.number()),
+            property: text(dice),
+            explanation: text(dice),
+            path: dice.bytes(60),
+            filters: list(dice, 2, filter),
+        })
         .into(),
         _ => SetMode { mode: coded(dice) }.into(),
     }
@@ -325,11 +377,14 @@ pub(crate) fn agent_to_checker(dice: &mut Dice) -> AgentToChecker {
     Box::new(Job {
         run,
         snapshot: snapshot(dice),
-        setup: dice.bytes(30),
-        properties: list(dice, 3, |dice| Property {
-            name: text(dice),
-            expression: text(dice),
-        }),
+        properties: text(dice),
+        faults: Faults {
+            resets: dice.below(256) as u8,
+            silent_resets: dice.below(256) as u8,
+            breaks: dice.below(256) as u8,
+            losses: dice.below(256) as u8,
+            duplicates: dice.below(256) as u8,
+        },
         budget: Budget {
             time_ms: dice.number(),
             states_max: dice.number(),
@@ -355,7 +410,7 @@ fn progress(dice: &mut Dice) -> Progress {
 }
 
 pub(crate) fn checker_to_agent(dice: &mut Dice) -> CheckerToAgent {
-    match dice.below(4) {
+    match dice.below(5) {
         0 => Ready {
             service: text(dice),
             version: text(dice),
@@ -365,21 +420,31 @@ pub(crate) fn checker_to_agent(dice: &mut Dice) -> CheckerToAgent {
             run: RunId::new(dice.number()),
             violation: ViolationId::new(dice.number()),
             errs: dice.flag(),
+            remedies: list(dice, 2, filter),
         }
         .into(),
         2 => progress(dice).into(),
-        _ => Report {
+        3 => Box::new(Found {
             run: RunId::new(dice.number()),
-            ended: coded::<Ended>(dice),
-            progress: progress(dice),
-            violations: list(dice, 3, |dice| Violation {
+            violation: Violation {
                 id: ViolationId::new(dice.number()),
                 property: text(dice),
                 explanation: text(dice),
                 depth: dice.number() as u32,
                 path: dice.bytes(60),
                 remedies: list(dice, 2, filter),
-            }),
+                unhelpful: text(dice),
+                neighbor: optional(dice, node),
+                trace: dice.bytes(90),
+            },
+        })
+        .into(),
+        _ => Report {
+            run: RunId::new(dice.number()),
+            ended: coded::<Ended>(dice),
+            progress: progress(dice),
+            violations: dice.number() as u32,
+            detail: text(dice),
         }
         .into(),
     }

@@ -8,7 +8,7 @@ use std::time::Instant;
 use anyhow::{Context, bail};
 use paxos::{Bugs, Paxos, scenarios};
 use scry::properties::{PropertyFile, Schema};
-use scry::{Options, Program, Property, Search};
+use scry::{Options, Property, Search, Service};
 use serde_json::json;
 
 const FILE: &str = include_str!("../../../examples/paxos/properties.toml");

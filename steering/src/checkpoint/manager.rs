@@ -216,7 +216,10 @@ impl CheckpointManager {
                 self.quota.handle_service_bytes(now, new);
             }
             HostToAgent::Goodbye(_) => self.handle_host_gone(now),
-            HostToAgent::FilterHit(_) => {}
+            HostToAgent::FilterHit(_)
+            | HostToAgent::FilterEnded(_)
+            | HostToAgent::Veto(_)
+            | HostToAgent::FailedOpen(_) => {}
         }
     }
 

@@ -5,6 +5,7 @@
 use std::fmt;
 
 use scry_protocol::NodeId;
+use serde::{Deserialize, Serialize};
 
 use crate::model::fault::Fault;
 use crate::model::handler::Tosses;
@@ -12,7 +13,7 @@ use crate::model::network::Connection;
 use crate::service::Service;
 
 /// What happens at one node.
-#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
 pub enum Event<M, T, C> {
     /// A datagram arrives.
     Deliver {
@@ -85,7 +86,7 @@ pub enum Event<M, T, C> {
 pub type EventOf<S> = Event<<S as Service>::Message, <S as Service>::Timer, <S as Service>::Call>;
 
 /// What a handler is given.
-#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
 pub enum Input<M, T, C> {
     /// For [`Service::on_message`].
     Message {
@@ -108,7 +109,8 @@ pub enum Input<M, T, C> {
 pub type InputOf<S> = Input<<S as Service>::Message, <S as Service>::Timer, <S as Service>::Call>;
 
 /// One step of a path: what happened where, and how the dice fell.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[serde(bound = "")]
 pub struct Step<S: Service> {
     /// The node whose handler ran.
     pub node: NodeId,

@@ -2,7 +2,7 @@
 
 use paxos::Paxos;
 use paxos::scenarios::Options;
-use scry::{Faults, Limits, Program, Report, Request, Search, Strategy, System};
+use scry::{Faults, Limits, Program, Report, Request, Search, Service, Strategy, System};
 
 use crate::replica::story;
 use crate::search::search;

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use paxos::Paxos;
 use rustc_hash::FxHashMap;
-use scry::{Judgement, Program, Simulation, Step, System};
+use scry::{Judgement, Service, Simulation, Step, System};
 
 /// What a search saw.
 #[derive(Debug)]

@@ -1,0 +1,80 @@
+//! A predicted path spelled out: what happened where, what was said, and every state along the way.
+//!
+//! A trace is complete by itself, so that it can be looked at on a machine that has neither the service nor the cluster.
+//! It is written as JSON.
+
+use std::collections::BTreeMap;
+
+use scry_protocol::NodeId;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// The version of what is written. Readers refuse a greater one.
+pub const VERSION: u32 = 1;
+
+/// A path to a violation.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Trace {
+    /// [`VERSION`] when it was written.
+    pub version: u32,
+    /// The property that is broken at the end.
+    pub property: String,
+    /// What is wrong there, in words; empty if the property cannot say.
+    pub explanation: String,
+    /// The node that predicts it.
+    pub by: NodeId,
+    /// The state of every node at the start.
+    pub start: BTreeMap<NodeId, Value>,
+    /// What happens, in order.
+    pub steps: Vec<TraceStep>,
+    /// What would prevent it, in words.
+    pub remedies: Vec<String>,
+}
+
+/// One event of a trace.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TraceStep {
+    /// Where it happens.
+    pub node: NodeId,
+    /// What kind of event it is.
+    pub kind: Kind,
+    /// The sender, where something arrives; the peer, where a connection is concerned.
+    pub from: Option<NodeId>,
+    /// The step that sent what arrives here, counting from 0; `None` if it was on its way from the start.
+    pub sent_by: Option<usize>,
+    /// What happens, in words.
+    pub label: String,
+    /// What the handler chose, where it had a choice: of how many, and which.
+    pub picks: Vec<(u32, u32)>,
+    /// What is sent.
+    pub sends: Vec<TraceSend>,
+    /// The node's state afterwards.
+    pub state: Value,
+}
+
+/// A message that a step sends.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TraceSend {
+    /// To whom.
+    pub to: NodeId,
+    /// What it says, in words.
+    pub label: String,
+}
+
+/// What kind of event a step is.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// A message arrives.
+    Message,
+    /// A connection ends, or its end is noticed.
+    Disconnect,
+    /// A timer fires.
+    Timer,
+    /// The application calls.
+    Call,
+    /// A node is reset.
+    Reset,
+    /// Something else goes wrong on the network.
+    Fault,
+}
