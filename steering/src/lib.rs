@@ -11,6 +11,7 @@
 //! | [`checkpoint`] | checkpoints, neighborhoods and consistent snapshots, as cores without IO |
 //! | [`capture`] | a running node as bytes and back: what a checkpoint carries of it |
 //! | [`safety`] | the immediate safety check: a handler tried on a copy before it runs |
+//! | [`hook`] | the host's side of steering: stamps, checkpoints, filters, and the link to the agent |
 //! | [`trace`] | a predicted path spelled out, for people and for other machines |
 //! | [`program`], [`cli`] | what a service adds to get a command line, and that command line |
 
@@ -21,6 +22,7 @@ pub mod cli;
 pub mod context;
 pub mod engine;
 pub mod explore;
+pub mod hook;
 pub mod model;
 #[cfg(feature = "cli")]
 pub mod program;
