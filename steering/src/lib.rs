@@ -10,6 +10,7 @@
 //! | [`explore`] | strategies that search those integers |
 //! | [`checkpoint`] | checkpoints, neighborhoods and consistent snapshots, as cores without IO |
 //! | [`capture`] | a running node as bytes and back: what a checkpoint carries of it |
+//! | [`runtime`] | the ready-made loop over TCP and UDP |
 //! | [`trace`] | a predicted path spelled out, for people and for other machines |
 //! | [`program`], [`cli`] | what a service adds to get a command line, and that command line |
 
@@ -25,6 +26,7 @@ pub mod model;
 pub mod program;
 pub mod properties;
 pub mod property;
+pub mod runtime;
 pub mod service;
 pub mod trace;
 
