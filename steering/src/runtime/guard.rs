@@ -1,8 +1,10 @@
 //! The seam for a check that comes before every handler, such as the immediate safety check.
 
 use scry_protocol::NodeId;
+use scry_protocol::link::host::{Failure, Veto};
 
 use crate::context::Dice;
+use crate::hook::Request;
 use crate::model::event::InputOf;
 use crate::model::handler::Local;
 use crate::runtime::run::Effects;
@@ -36,4 +38,23 @@ pub trait Guard<S: Service>: Send {
         input: &InputOf<S>,
         dice: Dice,
     ) -> Examined<S>;
+
+    /// Learns what the agent asks it to judge by: rules, and the neighbors' states.
+    fn inform(&mut self, request: Request) {
+        let _ = request;
+    }
+
+    /// Returns what the agent should know, until there is nothing more. Asked after every examination.
+    fn poll_notice(&mut self) -> Option<Notice> {
+        None
+    }
+}
+
+/// What a guard has the agent told.
+#[derive(Debug)]
+pub enum Notice {
+    /// Something failed, and the event was let through.
+    Failed(Failure, String),
+    /// The event was let through although it breaks a property, since nothing may be stopped now (audit).
+    WouldVeto(Veto),
 }

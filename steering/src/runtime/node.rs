@@ -15,11 +15,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use scry_protocol::{FilterId, Incarnation, NodeId};
 use tokio::net::{TcpListener, UdpSocket};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 
 use crate::context::{Dice, Stamp};
+use crate::hook::{self, Hook};
 use crate::model::handler::{Local, mix};
 use crate::runtime::connection::{self, Arrival};
 use crate::runtime::datagrams::{self, Datagrams};
@@ -27,6 +28,7 @@ use crate::runtime::disk::Store;
 use crate::runtime::emulation::Emulator;
 use crate::runtime::guard::Guard;
 use crate::runtime::handle::{Command, Counts, Handle, Snapshot};
+use crate::runtime::node::steering::Held;
 use crate::runtime::options::Options;
 use crate::runtime::report::{Kind, Report, Ruling};
 use crate::runtime::run::{self, Panicked};
@@ -187,6 +189,13 @@ struct Node<S: Service> {
     own: VecDeque<S::Message>,
     /// Peers whose connection failed while something was sent to them.
     lost: VecDeque<NodeId>,
+    /// What filters hold back, apart from connections.
+    held: Vec<Held>,
+    hook: Option<Hook>,
+    hook_options: Option<hook::Options>,
+    /// Rings when the agent asks for something.
+    wake: Arc<Notify>,
+    begun: Instant,
     counts: Counts,
     seed: u64,
     events_count: u64,
@@ -212,7 +221,6 @@ impl<S: Service> Node<S> {
             Ok(booted) => booted,
             Err(Panicked(said)) => return Err((watchers, End::Panicked(said))),
         };
-        let incarnation = Incarnation::new(epoch_ms());
         let mut node = Self {
             me: options.me,
             setup: options.setup,
@@ -221,7 +229,7 @@ impl<S: Service> Node<S> {
             timers: Timers::new(),
             streams: Streams::new(
                 options.me,
-                incarnation,
+                Incarnation::new(epoch_ms()),
                 arrivals,
                 options.connect_timeout,
                 options.queue_bytes_max,
@@ -233,10 +241,17 @@ impl<S: Service> Node<S> {
             watchers,
             own: VecDeque::new(),
             lost: VecDeque::new(),
+            held: Vec::new(),
+            hook: None,
+            hook_options: options.hook,
+            wake: Arc::new(Notify::new()),
+            begun: Instant::now(),
             counts: Counts::default(),
             seed,
             events_count: 1,
         };
+        node.begin_life();
+        node.count_event();
         match node.perform(effects) {
             Ok(()) => {
                 node.report(Kind::Start, || "start".to_owned());
@@ -257,6 +272,8 @@ impl<S: Service> Node<S> {
             End::Shutdown => {
                 let arrivals = &mut sources.arrivals;
                 self.streams.shut_down(SHUTDOWN_LIMIT, arrivals).await;
+                // Saying goodbye is the hook's own thread's work: dropping it is enough.
+                self.hook = None;
                 self.report(Kind::Shutdown, || "shut down".to_owned());
             }
             End::Panicked(said) => {
@@ -279,6 +296,7 @@ impl<S: Service> Node<S> {
     async fn turn(&mut self, sources: &mut Sources<S>) -> Result<std::convert::Infallible, End> {
         let socket = Arc::clone(&sources.socket);
         let mut buffer = vec![0; DATAGRAM_BYTES_MAX];
+        let wake = Arc::clone(&self.wake);
         let mut errors_count = 0;
         loop {
             self.handle_due()?;
@@ -313,6 +331,7 @@ impl<S: Service> Node<S> {
                         }
                     }
                 },
+                () = wake.notified() => {}
                 () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {}
             }
         }
@@ -323,7 +342,10 @@ impl<S: Service> Node<S> {
         if !self.own.is_empty() || !self.lost.is_empty() {
             return Some(Instant::now());
         }
-        [self.timers.due(), self.datagrams.due()]
+        let hook = self.hook.as_ref().map(|hook| {
+            self.begun + Duration::from_millis(hook.poll_timeout().as_millis())
+        });
+        [self.timers.due(), self.datagrams.due(), hook]
             .into_iter()
             .flatten()
             .min()
@@ -332,6 +354,7 @@ impl<S: Service> Node<S> {
     /// Handles what is due: the node's words to itself, failed connections, timers, late datagrams.
     fn handle_due(&mut self) -> Result<(), End> {
         self.handle_own()?;
+        self.turn_hook()?;
         let now = Instant::now();
         self.counts.datagrams_lost += self.datagrams.send_due(now);
         for _ in 0..BATCH_MAX {

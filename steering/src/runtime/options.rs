@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use scry_protocol::NodeId;
 
+use crate::hook;
 use crate::runtime::disk::DiskOptions;
 use crate::runtime::emulation::Emulation;
 use crate::runtime::guard::Guard;
@@ -28,6 +29,8 @@ pub struct Options<S: Service> {
     pub seed: Option<u64>,
     /// What is done to all its links on purpose.
     pub emulation: Emulation,
+    /// How it speaks with its agent, and stamps its messages; without, it does neither.
+    pub hook: Option<hook::Options>,
     /// What looks at every event before its handler does.
     pub guard: Option<Box<dyn Guard<S>>>,
     /// How long opening a connection may take.
@@ -49,6 +52,7 @@ impl<S: Service> Options<S> {
             disk: None,
             seed: None,
             emulation: Emulation::default(),
+            hook: None,
             guard: None,
             connect_timeout: Duration::from_secs(5),
             queue_bytes_max: 64 << 20,

@@ -11,7 +11,7 @@ use scry_protocol::NodeId;
 use crate::context::{Context, Dice, Effect};
 use crate::model::event::{Input, InputOf};
 use crate::model::handler::Local;
-use crate::service::Service;
+use crate::service::{Handling, Prediction, Service};
 
 /// What a handler of a service asked for.
 pub type Effects<S> = Vec<Effect<<S as Service>::Message, <S as Service>::Timer>>;
@@ -84,6 +84,29 @@ pub fn run<S: Service>(
     local.ticks = dice.ticks;
     note_timers(&mut local.timers, &effects);
     Ok(effects)
+}
+
+/// Tells the service of a predicted violation, and returns what it does about it and what it asked for.
+///
+/// # Errors
+///
+/// When the handler panics. `local` may then be half changed.
+pub fn predict<S: Service>(
+    me: NodeId,
+    setup: &S::Setup,
+    local: &mut Local<S>,
+    prediction: &Prediction<S>,
+    mut dice: Dice,
+) -> Result<(Handling, Effects<S>), Panicked> {
+    let mut effects = Vec::new();
+    let service = &mut local.service;
+    let handling = caught(|| {
+        let cx = &mut Context::new(me, setup, &mut dice, &mut effects);
+        service.on_prediction(cx, prediction)
+    })?;
+    local.ticks = dice.ticks;
+    note_timers(&mut local.timers, &effects);
+    Ok((handling, effects))
 }
 
 /// Keeps the list of armed timers in order while effects are noted in it.

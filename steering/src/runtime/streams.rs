@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use scry_protocol::{Incarnation, NodeId};
+use scry_protocol::{FilterId, Incarnation, NodeId};
 use tokio::net::TcpStream;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
@@ -44,14 +44,14 @@ pub(super) struct End {
     pub(super) peer: NodeId,
     pub(super) connection: Connection,
     pub(super) standing: Standing,
-    /// The serial of the channel that leads to the peer, for the stamps.
+    /// The serial of the channel that leads to the peer.
     pub(super) sending: u32,
     /// The channel that leads here, once something came on it.
     pub(super) receiving: Option<(Incarnation, u32)>,
     /// What came while nothing may be handled: the peer is cut off, or an earlier message is held back.
     pub(super) waiting: VecDeque<Waiting>,
-    /// An earlier message is held back, and order must be kept.
-    pub(super) held: bool,
+    /// The filter that holds an earlier message back; order must be kept.
+    pub(super) held: Option<FilterId>,
     outgoing: Option<mpsc::UnboundedSender<Outgoing>>,
     queued: Arc<AtomicUsize>,
     reset: oneshot::Sender<()>,
@@ -241,7 +241,7 @@ impl Streams {
                 end.standing = Standing::Closing;
                 end.outgoing = None;
                 end.waiting.clear();
-                end.held = false;
+                end.held = None;
             }
         }
         gone
@@ -289,6 +289,19 @@ impl Streams {
         keys
     }
 
+    /// Lets connections go on on which a filter held a message back, and returns them.
+    pub(super) fn release(&mut self, filter: FilterId) -> Vec<Key> {
+        let mut keys = Vec::new();
+        for (key, end) in &mut self.ends {
+            if end.held == Some(filter) {
+                end.held = None;
+                keys.push(*key);
+            }
+        }
+        keys.sort_unstable();
+        keys
+    }
+
     /// Closes everything in good order, and waits until it is done.
     pub(super) async fn shut_down(
         &mut self,
@@ -327,7 +340,7 @@ impl Streams {
             return;
         };
         end.standing = Standing::Forgotten;
-        end.held = false;
+        end.held = None;
         self.forgotten.push_back(key);
         if self.forgotten.len() > FORGOTTEN_MAX
             && let Some(oldest) = self.forgotten.pop_front()
@@ -367,7 +380,7 @@ impl Streams {
             sending,
             receiving: None,
             waiting: VecDeque::new(),
-            held: false,
+            held: None,
             outgoing: Some(outgoing),
             queued,
             reset,

@@ -3,6 +3,7 @@
 use scry_protocol::{NodeId, Transport};
 use tokio::time::Instant;
 
+use crate::checkpoint::channel::Lane;
 use crate::context::Effect;
 use crate::runtime::emulation::Passage;
 use crate::runtime::node::events::encode;
@@ -51,7 +52,7 @@ impl<S: Service> Node<S> {
     }
 
     fn send_datagram(&mut self, to: NodeId, content: &[u8]) {
-        let stamp = self.stamp_datagram(to, content);
+        let stamp = self.stamp(to, Lane::Datagram, content);
         let left = wire::datagram(self.me, &stamp, content).is_some_and(|bytes| {
             let passage = self.emulator.datagram(to, bytes.len(), Instant::now());
             match (passage, self.peers.get(&to)) {
@@ -74,7 +75,7 @@ impl<S: Service> Node<S> {
             }
         };
         let sending = self.streams.end(key).map_or(0, |end| end.sending);
-        let stamp = self.stamp_segment(to, sending, content);
+        let stamp = self.stamp(to, Lane::Stream(sending), content);
         self.counts.segments_sent += 1;
         let sent = wire::frame(&stamp, content).is_some_and(|frame| {
             let due = match self.emulator.segment(to, frame.len(), Instant::now()) {

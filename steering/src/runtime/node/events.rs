@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use scry_protocol::channel::Envelope;
-use scry_protocol::{FilterId, NodeId};
+use scry_protocol::link::host::Veto;
+use scry_protocol::{FilterId, NodeId, Transport};
 use tokio::time::Instant;
 
 use crate::model::event::{Event, Input, InputOf};
@@ -62,7 +63,7 @@ impl<S: Service> Node<S> {
         let Some(end) = self.streams.end(key) else {
             return Ok(());
         };
-        if !end.held && !self.emulator.is_cut(end.peer) {
+        if end.held.is_none() && !self.emulator.is_cut(end.peer) {
             return self.take(key, what);
         }
         end.waiting.push_back(what);
@@ -76,7 +77,7 @@ impl<S: Service> Node<S> {
     /// Goes on with what waits on a connection, as far as that is possible.
     pub(super) fn resume(&mut self, key: Key) -> Result<(), End> {
         while let Some(end) = self.streams.end(key)
-            && !end.held
+            && end.held.is_none()
             && !self.emulator.is_cut(end.peer)
             && let Some(what) = end.waiting.pop_front()
         {
@@ -93,8 +94,10 @@ impl<S: Service> Node<S> {
         let (peer, standing) = (end.peer, end.standing);
         match (what, standing) {
             (Waiting::Ended(reason), Standing::Open) => {
+                let end = end.describe();
                 self.streams.remove(key);
-                self.streams.break_with(peer, self.emulator.is_cut(peer));
+                self.close_channel(&end);
+                self.break_connections(peer);
                 self.disconnected(peer, &reason)
             }
             (Waiting::Ended(_), _) => {
@@ -157,7 +160,11 @@ impl<S: Service> Node<S> {
         envelope: &Envelope,
         content: &[u8],
     ) -> Result<(), End> {
-        self.note_receipt(origin, from, envelope);
+        let transport = match origin {
+            Origin::Stream(_) => Transport::Stream,
+            Origin::Datagram | Origin::Own => Transport::Datagram,
+        };
+        self.note_receipt(transport, from, envelope);
         self.offer(origin, from, content)
     }
 
@@ -183,7 +190,7 @@ impl<S: Service> Node<S> {
     ) -> Result<(), End> {
         let event = (!self.watchers.is_empty()).then(|| format!("{message:?} from {from}"));
         let event = || event.unwrap_or_default();
-        let Decision { ruling, filter } = self.rule_on_message(from, &message, content);
+        let Decision { ruling, filter } = self.rule_on_message(from, &message, content)?;
         match ruling {
             Ruling::Run => match self.attempt(Input::Message { from, message })? {
                 Attempt::Ran => self.report(Kind::Message, event),
@@ -197,7 +204,9 @@ impl<S: Service> Node<S> {
             },
             Ruling::Hold => {
                 let content = content.map_or_else(|| encode(&message), |it| Ok(it.to_vec()))?;
-                self.hold(origin, from, content, filter);
+                if let Some(filter) = filter {
+                    self.hold(filter, origin, from, content);
+                }
                 self.report_ruling(Kind::Message, event, ruling, filter, None);
             }
             _ => {
@@ -281,6 +290,7 @@ impl<S: Service> Node<S> {
         let dice = self.dice();
         let effects = self.run(Input::Restart, dice)?;
         self.begin_life();
+        self.count_event();
         self.perform(effects)?;
         let event: Event<(), (), ()> = Event::Reset { notice };
         self.report(Kind::Reset, || event.to_string());
@@ -314,6 +324,7 @@ impl<S: Service> Node<S> {
 
     /// Tells the service that its connections with a peer are gone.
     fn disconnected(&mut self, peer: NodeId, reason: &str) -> Result<(), End> {
+        self.count_event();
         let dice = self.dice();
         let effects = self.run(Input::Disconnect(peer), dice)?;
         self.perform(effects)?;
@@ -326,10 +337,12 @@ impl<S: Service> Node<S> {
     /// Runs the handler unless the guard objects, and performs what it asks for.
     fn attempt(&mut self, input: InputOf<S>) -> Result<Attempt, End> {
         let dice = self.dice();
+        let begun = Instant::now();
         let examined = match &mut self.guard {
             Some(guard) => guard.examine(self.me, &self.setup, &self.local, &input, dice),
             None => Examined::Pass(None),
         };
+        self.pass_on_notices();
         let effects = match examined {
             Examined::Pass(None) => self.run(input, dice)?,
             Examined::Pass(Some((local, effects))) => {
@@ -340,6 +353,13 @@ impl<S: Service> Node<S> {
                 property,
                 explanation,
             } => {
+                self.note_veto(Veto {
+                    property: property.clone(),
+                    event: format!("{input:?}"),
+                    explanation: explanation.clone(),
+                    acted: true,
+                    elapsed_us: begun.elapsed().as_micros() as u64,
+                });
                 return Ok(Attempt::Vetoed {
                     property,
                     explanation,
