@@ -216,7 +216,11 @@ async fn read(
                 Ok(Some((content, length))) => {
                     let content = content.to_vec();
                     used += length;
-                    if arrivals.send(Arrival::Frame { key, content }).await.is_err() {
+                    if arrivals
+                        .send(Arrival::Frame { key, content })
+                        .await
+                        .is_err()
+                    {
                         return io::Error::other("the node is gone");
                     }
                 }

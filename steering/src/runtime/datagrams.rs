@@ -62,7 +62,9 @@ impl Datagrams {
 }
 
 /// Binds both transports to one port, any free one if the port is 0.
-pub(super) fn bind_both(listen: SocketAddr) -> io::Result<(std::net::TcpListener, std::net::UdpSocket)> {
+pub(super) fn bind_both(
+    listen: SocketAddr,
+) -> io::Result<(std::net::TcpListener, std::net::UdpSocket)> {
     // The port the kernel picks for one transport may be taken for the other: then another is picked.
     const TRIES: usize = 32;
     let mut tries = 0;

@@ -71,7 +71,10 @@ pub struct Counts {
 pub(super) enum Command<S: Service> {
     Call(S::Call, oneshot::Sender<Result<(), CallError>>),
     State(oneshot::Sender<Snapshot<S>>),
-    Reset { notice: bool, done: oneshot::Sender<()> },
+    Reset {
+        notice: bool,
+        done: oneshot::Sender<()>,
+    },
     Watch(mpsc::Sender<Report<S>>, oneshot::Sender<()>),
     Cut(Vec<NodeId>, oneshot::Sender<()>),
     Heal(oneshot::Sender<()>),
@@ -218,7 +221,10 @@ impl<S: Service> Handle<S> {
         }
     }
 
-    async fn ask<R>(&self, command: impl FnOnce(oneshot::Sender<R>) -> Command<S>) -> Result<R, Gone> {
+    async fn ask<R>(
+        &self,
+        command: impl FnOnce(oneshot::Sender<R>) -> Command<S>,
+    ) -> Result<R, Gone> {
         let (done, answer) = oneshot::channel();
         self.commands.send(command(done)).await.map_err(|_| Gone)?;
         answer.await.map_err(|_| Gone)

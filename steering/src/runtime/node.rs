@@ -43,6 +43,8 @@ const QUEUE_MAX: usize = 1024;
 const BATCH_MAX: usize = 64;
 /// How long connections are given to close in good order.
 const SHUTDOWN_LIMIT: Duration = Duration::from_secs(5);
+/// How long the agent is given to take the goodbye.
+const GOODBYE_LIMIT: Duration = Duration::from_millis(500);
 /// How often in a row the socket for datagrams may fail before the node gives up.
 const DATAGRAM_ERRORS_MAX: u32 = 1000;
 
@@ -272,8 +274,11 @@ impl<S: Service> Node<S> {
             End::Shutdown => {
                 let arrivals = &mut sources.arrivals;
                 self.streams.shut_down(SHUTDOWN_LIMIT, arrivals).await;
-                // Saying goodbye is the hook's own thread's work: dropping it is enough.
-                self.hook = None;
+                if let Some(hook) = self.hook.take() {
+                    // If the goodbye cannot be written, the agent learns it from the end of its socket.
+                    let close = move || hook.close(GOODBYE_LIMIT);
+                    let _ = tokio::task::spawn_blocking(close).await;
+                }
                 self.report(Kind::Shutdown, || "shut down".to_owned());
             }
             End::Panicked(said) => {
@@ -342,9 +347,10 @@ impl<S: Service> Node<S> {
         if !self.own.is_empty() || !self.lost.is_empty() {
             return Some(Instant::now());
         }
-        let hook = self.hook.as_ref().map(|hook| {
-            self.begun + Duration::from_millis(hook.poll_timeout().as_millis())
-        });
+        let hook = self
+            .hook
+            .as_ref()
+            .map(|hook| self.begun + Duration::from_millis(hook.poll_timeout().as_millis()));
         [self.timers.due(), self.datagrams.due(), hook]
             .into_iter()
             .flatten()

@@ -33,12 +33,7 @@ pub fn boot<S: Service>(
     mut dice: Dice,
 ) -> Result<(Local<S>, Effects<S>), Panicked> {
     let mut effects = Vec::new();
-    let service = caught(|| {
-        S::start(
-            &mut Context::new(me, setup, &mut dice, &mut effects),
-            disk,
-        )
-    })?;
+    let service = caught(|| S::start(&mut Context::new(me, setup, &mut dice, &mut effects), disk))?;
     let mut local = Local {
         service,
         timers: Vec::new(),

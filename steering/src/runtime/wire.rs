@@ -151,11 +151,7 @@ pub fn read_datagram(bytes: &[u8]) -> Result<(NodeId, Envelope, &[u8]), WireErro
         .split_first_chunk::<SENDER_BYTES>()
         .ok_or(WireError::NoSender)?;
     let (envelope, message) = Envelope::read(rest)?;
-    Ok((
-        NodeId::new(u32::from_be_bytes(*sender)),
-        envelope,
-        message,
-    ))
+    Ok((NodeId::new(u32::from_be_bytes(*sender)), envelope, message))
 }
 
 #[cfg(test)]

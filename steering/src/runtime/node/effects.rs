@@ -17,8 +17,8 @@ impl<S: Service> Node<S> {
     pub(super) fn perform(&mut self, effects: Effects<S>) -> Result<(), End> {
         if let Some(store) = &mut self.store {
             let service = &self.local.service;
-            let disk = run::caught(|| service.disk())
-                .map_err(|Panicked(said)| End::Panicked(said))?;
+            let disk =
+                run::caught(|| service.disk()).map_err(|Panicked(said)| End::Panicked(said))?;
             store
                 .keep(self.local.ticks, &disk)
                 .map_err(|error| End::Failed(format!("disk: {error}")))?;

@@ -169,7 +169,12 @@ impl<S: Service> Node<S> {
     }
 
     /// Offers a message that has been noted to its handler.
-    pub(super) fn offer(&mut self, origin: Origin, from: NodeId, content: &[u8]) -> Result<(), End> {
+    pub(super) fn offer(
+        &mut self,
+        origin: Origin,
+        from: NodeId,
+        content: &[u8],
+    ) -> Result<(), End> {
         let Ok(message) = rmp_serde::from_slice::<S::Message>(content) else {
             self.counts.malformed += 1;
             return match origin {

@@ -174,7 +174,13 @@ impl<S: Service> Node<S> {
     }
 
     /// Keeps a message until its filter is gone. On a connection, whatever follows waits with it.
-    pub(super) fn hold(&mut self, filter: FilterId, origin: Origin, from: NodeId, content: Vec<u8>) {
+    pub(super) fn hold(
+        &mut self,
+        filter: FilterId,
+        origin: Origin,
+        from: NodeId,
+        content: Vec<u8>,
+    ) {
         if let Origin::Stream(key) = origin {
             if let Some(end) = self.streams.end(key) {
                 end.waiting.push_front(Waiting::Offered(content));
