@@ -11,6 +11,7 @@
 //! | [`checkpoint`] | checkpoints, neighborhoods and consistent snapshots, as cores without IO |
 //! | [`capture`] | a running node as bytes and back: what a checkpoint carries of it |
 //! | [`checker`], [`mod@enter`] | the search beside a running service: a snapshot in, violations and their remedies out |
+//! | [`hook`] | the host's side of steering: stamps, checkpoints, filters, and the link to the agent |
 //! | [`trace`] | a predicted path spelled out, for people and for other machines |
 //! | [`program`], [`cli`] | what a service adds to get a command line, and that command line |
 
@@ -23,6 +24,7 @@ pub mod context;
 pub mod engine;
 pub mod enter;
 pub mod explore;
+pub mod hook;
 pub mod model;
 #[cfg(feature = "cli")]
 pub mod program;

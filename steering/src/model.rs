@@ -18,7 +18,6 @@
 pub mod event;
 pub mod fault;
 pub mod handler;
-pub(crate) mod kind;
 pub mod network;
 pub mod simulation;
 pub mod steering;

@@ -24,7 +24,7 @@ use crate::checker::spell::is_steerable;
 use crate::checker::{Pace, cut};
 use crate::explore::{Limits, Options, Search, Stop, Strategy, Violation};
 use crate::model::event::{Event, EventOf, Step};
-use crate::model::kind::kind_of;
+use crate::hook::kind_of;
 use crate::model::simulation::Simulation;
 use crate::model::steering::{Rule, Steering, digest_of};
 use crate::property::Property;

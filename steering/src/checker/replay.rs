@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use crate::engine::PANIC_PROPERTY;
 use crate::model::event::{Event, EventOf, Step};
-use crate::model::kind::kind_of;
+use crate::hook::kind_of;
 use crate::model::network;
 use crate::model::simulation::{Effectiveness, Simulation};
 use crate::property::{Judgement, Property};

@@ -11,7 +11,7 @@ use scry_protocol::{Digest, NodeId};
 use serde::Serialize;
 
 use crate::model::event::{Event, EventOf};
-use crate::model::kind::kind_of;
+use crate::hook::kind_of;
 use crate::service::Service;
 
 /// What a filter does at a node.
