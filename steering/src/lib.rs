@@ -32,8 +32,8 @@ pub mod model;
 pub mod program;
 pub mod properties;
 pub mod property;
-pub mod safety;
 pub mod runtime;
+pub mod safety;
 pub mod service;
 pub mod trace;
 
