@@ -167,7 +167,6 @@ fn measure(filters: u32, effort: Effort) -> Result<Vec<Row>> {
                 }
             }),
         );
-        drop(row);
         ensure!(
             wrong == 0,
             "{wrong} answers were wrong with {filters} filters"
