@@ -10,6 +10,7 @@
 //! | [`explore`] | strategies that search those integers |
 //! | [`checkpoint`] | checkpoints, neighborhoods and consistent snapshots, as cores without IO |
 //! | [`capture`] | a running node as bytes and back: what a checkpoint carries of it |
+//! | [`hook`] | the host's side of steering: stamps, checkpoints, filters, and the link to the agent |
 //! | [`trace`] | a predicted path spelled out, for people and for other machines |
 //! | [`program`], [`cli`] | what a service adds to get a command line, and that command line |
 
@@ -20,6 +21,7 @@ pub mod cli;
 pub mod context;
 pub mod engine;
 pub mod explore;
+pub mod hook;
 pub mod model;
 #[cfg(feature = "cli")]
 pub mod program;
