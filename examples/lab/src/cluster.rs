@@ -202,6 +202,27 @@ impl<S: Staged> Cluster<S> {
         }
     }
 
+    /// Waits until a node says something, long before the referee gets to it; tells whether it did.
+    pub(crate) async fn hear_until(
+        &mut self,
+        patience: Duration,
+        mut is_it: impl FnMut(&Told) -> bool,
+    ) -> bool {
+        let until = Instant::now() + patience;
+        loop {
+            tokio::select! {
+                Some(told) = self.told.recv() => {
+                    let found = is_it(&told);
+                    self.referee.hear(told);
+                    if found {
+                        return true;
+                    }
+                }
+                () = sleep_until(until) => return false,
+            }
+        }
+    }
+
     /// Gives a node an order.
     ///
     /// # Errors

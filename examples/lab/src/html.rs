@@ -27,8 +27,6 @@ svg .axis{stroke:var(--line)}p,li{color:var(--soft)}code{font-size:.9em}.scroll{
 /// Writes the page.
 pub(crate) fn page(comparison: &Comparison) -> String {
     let mut body = String::new();
-    let title = escaped(&comparison.title);
-    body += &format!("<h1>{title}</h1>\n");
     body += &table(comparison);
     body += "<h2>How long joins took</h2>\n<p>Share of joins that took no longer than a time.</p>\n";
     body += &join_times(&comparison.runs);
@@ -46,10 +44,16 @@ pub(crate) fn page(comparison: &Comparison) -> String {
     body += "<h2>Checkpoint traffic</h2>\n";
     body += &traffic(&comparison.runs);
     body += &places(&comparison.runs);
+    document(&comparison.title, &body)
+}
+
+/// Makes a page of a body.
+pub(crate) fn document(title: &str, body: &str) -> String {
+    let title = escaped(title);
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n\
-         <title>{title}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n{body}</body>\n</html>\n"
+         <title>{title}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<h1>{title}</h1>\n{body}</body>\n</html>\n"
     )
 }
 
@@ -142,22 +146,51 @@ fn timeline(run: &RunResult) -> String {
 }
 
 fn traffic(runs: &[RunResult]) -> String {
-    let height = LANE * runs.len() as f64 + 10.0;
-    let most = runs.iter().map(|run| run.checkpoint_bits_per_second).fold(1.0, f64::max);
+    let row = |run: &RunResult| {
+        let bits = run.checkpoint_bits_per_second;
+        let said = format!("{:.2} kbit/s per node", bits / 1000.0);
+        (run.name.clone(), bits, said)
+    };
+    bars(&runs.iter().map(row).collect::<Vec<_>>())
+}
+
+/// Draws a bar for each name, with what is said about it behind it.
+pub(crate) fn bars(rows: &[(String, f64, String)]) -> String {
+    let height = LANE * rows.len() as f64 + 10.0;
+    let left = LEFT + 90.0;
+    let most = rows.iter().map(|(_, value, _)| *value).fold(1.0, f64::max);
     let mut inner = String::new();
-    for (lane, run) in runs.iter().enumerate() {
+    for (lane, (name, value, said)) in rows.iter().enumerate() {
         let top = LANE * lane as f64 + 4.0;
-        let width = run.checkpoint_bits_per_second / most * (WIDTH - LEFT - 200.0);
+        let width = value / most * (WIDTH - left - 200.0);
+        let colour = if name == "paper" { "line" } else { "c0" };
         let _ = writeln!(
             inner,
-            "<rect x=\"{LEFT}\" y=\"{top:.1}\" width=\"{width:.1}\" height=\"14\" fill=\"var(--c{})\"/>",
-            lane % 3
+            "<rect x=\"{left}\" y=\"{top:.1}\" width=\"{width:.1}\" height=\"14\" fill=\"var(--{colour})\"/>"
         );
-        inner += &label(LEFT - 8.0, top + 11.0, "end", &run.name);
-        let said = format!("{:.2} kbit/s per node", run.checkpoint_bits_per_second / 1000.0);
-        inner += &label(LEFT + width + 8.0, top + 11.0, "start", &said);
+        inner += &label(left - 8.0, top + 11.0, "end", name);
+        inner += &label(left + width + 8.0, top + 11.0, "start", said);
     }
     svg(height, &inner)
+}
+
+/// Draws a tick for each point of a line, with its colour and what is said about it.
+pub(crate) fn points(points: &[(f64, &str, String)], most: f64, unit: &str) -> String {
+    let x = |at: f64| LEFT + at / most.max(1e-9) * (WIDTH - LEFT - RIGHT);
+    let mut inner = rule(LEFT, 20.0, WIDTH - RIGHT, 20.0);
+    for (at, colour, said) in points {
+        let _ = writeln!(
+            inner,
+            "<rect x=\"{:.1}\" y=\"8\" width=\"3\" height=\"24\" fill=\"var(--{colour})\"><title>{}</title></rect>",
+            x(*at),
+            escaped(said)
+        );
+    }
+    for step in 0..=4 {
+        let at = most * f64::from(step) / 4.0;
+        inner += &label(x(at), 50.0, "middle", &format!("{at:.1}{unit}"));
+    }
+    svg(60.0, &inner)
 }
 
 fn places(runs: &[RunResult]) -> String {
@@ -182,7 +215,7 @@ fn label(x: f64, y: f64, anchor: &str, text: &str) -> String {
 }
 
 /// Makes a text harmless: much of it comes from nodes.
-fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for letter in text.chars() {
         match letter {
@@ -201,3 +234,6 @@ fn escaped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests;
+
+#[cfg(test)]
+pub(crate) use tests::check_well_formed;

@@ -34,7 +34,7 @@ fn run(name: &str, text: &str) -> RunResult {
 }
 
 /// Walks over the tags and checks that each is closed in its turn.
-fn check_well_formed(page: &str) {
+pub(crate) fn check_well_formed(page: &str) {
     let mut open: Vec<&str> = Vec::new();
     let mut rest = page.strip_prefix("<!DOCTYPE html>\n").expect("it says what it is");
     while let Some(at) = rest.find('<') {
