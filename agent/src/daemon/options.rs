@@ -1,0 +1,62 @@
+//! From the configuration to the options of the checkpoint manager and the controller.
+
+use std::time::Duration;
+
+use scry::checkpoint::gather;
+use scry::checkpoint::manager::Options;
+use scry::checkpoint::neighborhood::{Clustering, Source};
+use scry::checkpoint::quota::{Absolute, Limits, Share};
+
+use crate::configuration::{self, Configuration};
+use crate::link::{checker, peers};
+
+/// How the checkpoint manager behaves. `first_request` differs at each start.
+pub(super) fn manager(configuration: &Configuration, first_request: u32) -> Options {
+    let checkpoint = &configuration.checkpoint;
+    let neighborhood = &configuration.neighborhood;
+    Options {
+        period_ms: (checkpoint.period_ms > 0).then_some(checkpoint.period_ms),
+        periods_gather: checkpoint.gather,
+        gather: gather::Options {
+            rounds_max: checkpoint.rounds_max,
+            round_ms: checkpoint.round_ms,
+        },
+        restarts_max: checkpoint.restarts_max,
+        gathers_max: checkpoint.gathers_max,
+        host_wait_ms: checkpoint.host_wait_ms,
+        waiting_max: checkpoint.waiting_max,
+        store_quota_bytes: checkpoint.store_bytes,
+        limits: Limits {
+            absolute: (checkpoint.bits_per_second > 0).then_some(Absolute {
+                bits_per_second: checkpoint.bits_per_second,
+                burst_bytes: checkpoint.burst_bytes,
+            }),
+            share: (checkpoint.share_per_mille > 0).then_some(Share {
+                per_mille: checkpoint.share_per_mille,
+                window_ms: checkpoint.share_window_ms,
+            }),
+        },
+        frame_overhead_bytes: peers::FRAME_OVERHEAD_BYTES,
+        neighborhood: match neighborhood.source {
+            configuration::Source::Service => Source::Service,
+            configuration::Source::List => Source::File(neighborhood.members.clone()),
+            configuration::Source::Observed => Source::Observed(Clustering {
+                gap_ms: neighborhood.gap_ms,
+                size_min: neighborhood.size_min,
+                age_max_ms: neighborhood.age_max_ms,
+            }),
+        },
+        first_request,
+    }
+}
+
+/// How the checker is started.
+pub(super) fn checker(configuration: &Configuration) -> checker::Settings {
+    let checker = &configuration.checker;
+    checker::Settings {
+        command: checker.command.clone(),
+        nice: checker.nice,
+        threads: checker.threads,
+        grace: Duration::from_millis(checker.grace_ms),
+    }
+}
