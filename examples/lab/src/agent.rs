@@ -18,6 +18,8 @@ use crate::cluster::{Steering, Tuning};
 use crate::node::unheard;
 use crate::process::Process;
 
+/// The socket in a node's folder by which it finds its agent.
+pub(crate) const HOST_SOCKET: &str = "host.sock";
 /// The steering log's file in the log's directory.
 const LOG_FILE: &str = "steering.jsonl";
 /// How often a growing log is looked at.
@@ -60,11 +62,6 @@ impl Seat {
             directory,
             port,
         })
-    }
-
-    /// Returns where the node beside it finds its agent.
-    pub(crate) fn socket(&self) -> PathBuf {
-        self.directory.join("host.sock")
     }
 
     /// Starts the agent and waits until it answers.
@@ -155,7 +152,7 @@ impl Seat {
              [safety]\nisolate = \"{isolate}\"\n\n\
              [log]\ndirectory = {}\n\n\
              [admin]\nlisten = {}\n",
-            folder("host.sock"),
+            folder(HOST_SOCKET),
             self.address()?,
             certificate(&format!("n{id}.pem")),
             certificate(&format!("n{id}.key")),

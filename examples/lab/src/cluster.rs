@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
-use crate::agent::{Agent, Seat};
+use crate::agent::{Agent, HOST_SOCKET, Seat};
 use crate::node::{self, Node, Told};
 use crate::process::Process;
 use crate::referee::{Judged, Referee};
@@ -146,7 +146,7 @@ impl<S: Staged> Cluster<S> {
             let options = node::Options {
                 id: *id,
                 setup: serde_json::to_value(setup)?,
-                agent: (plan.steering != Steering::Off).then(|| own.join("host.sock")),
+                agent: (plan.steering != Steering::Off).then(|| own.join(HOST_SOCKET)),
                 link: plan.link,
                 seed: plan.seed.wrapping_add(u64::from(id.get())),
                 directory: own,

@@ -60,8 +60,8 @@ fn service(mut arguments: Vec<OsString>) -> ExitCode {
         _ => arguments.remove(1),
     };
     match name.to_str() {
-        Some(RandTree::NAME) => scry::cli::main_with::<RandTree>(arguments),
-        Some(Paxos::NAME) => scry::cli::main_with::<Paxos>(arguments),
+        Some(RandTree::NAME) => ExitCode::from(scry::cli::run::<RandTree>(arguments)),
+        Some(Paxos::NAME) => ExitCode::from(scry::cli::run::<Paxos>(arguments)),
         _ => {
             eprintln!("error: lab service randtree|paxos …");
             ExitCode::from(scry::cli::EXIT_USAGE)
