@@ -17,7 +17,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::cli::{EXIT_FINE, EXIT_PANIC, EXIT_SYSTEM, EXIT_USAGE, check};
 use crate::hook;
 use crate::program::Program;
-use crate::runtime::{self, DiskOptions, Emulation, End, Options};
+use crate::runtime::{self, DiskOptions, Emulation, End, Kind, Options};
 
 /// What `node` can be asked.
 #[derive(Debug, clap::Args)]
@@ -146,9 +146,12 @@ async fn live<S: Program>(
     let reporter = reports.map(|mut reports| {
         let lines = lines.clone();
         tokio::spawn(async move {
+            let mut last = None;
             while let Some(report) = reports.recv().await {
+                last = Some(report.kind);
                 say(&lines, &report);
             }
+            last
         })
     });
     let mut interrupted = signal(SignalKind::interrupt())?;
@@ -165,15 +168,25 @@ async fn live<S: Program>(
         _ = interrupted.recv() => handle.shutdown().await,
         _ = terminated.recv() => handle.shutdown().await,
     };
+    let last = match reporter {
+        Some(reporter) => reporter.await.ok().flatten(),
+        None => None,
+    };
+    // A crash is always said, also by a node that reports nothing else or never got as far as to have a state.
     match &end {
-        // The last reports, the panic's too, are on their way: they end with the node.
-        _ if reporter.is_some() => {}
-        End::Panicked(said) => say(&lines, &json!({ "kind": "panic", "event": said })),
-        End::Failed(reason) => say(&lines, &json!({ "kind": "failed", "event": reason })),
-        End::Shutdown | End::Cancelled => {}
-    }
-    if let Some(reporter) = reporter {
-        let _ = reporter.await;
+        End::Panicked(said) if last != Some(Kind::Panic) => {
+            say(
+                &lines,
+                &json!({ "node": arguments.id, "kind": "panic", "event": said }),
+            );
+        }
+        End::Failed(reason) if last != Some(Kind::Failed) => {
+            say(
+                &lines,
+                &json!({ "node": arguments.id, "kind": "failed", "event": reason }),
+            );
+        }
+        _ => {}
     }
     Ok(end)
 }

@@ -61,6 +61,8 @@ pub struct Counts {
     pub datagrams_sent: u64,
     /// Datagrams that never left: emulated loss, a cut, no room, no address.
     pub datagrams_lost: u64,
+    /// Datagrams that came from peers that are cut off, and were dropped.
+    pub datagrams_cut: u64,
     /// Datagrams that came.
     pub datagrams_received: u64,
     /// What came and was not of this service.

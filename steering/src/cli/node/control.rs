@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 use crate::cli::node::say;
 use crate::program::Program;
 use crate::runtime::report::json_of;
-use crate::runtime::{Emulation, Handle};
+use crate::runtime::{Emulation, Gone, Handle};
 
 /// How many lines may wait.
 const LINES_MAX: usize = 64;
@@ -33,15 +33,32 @@ enum Order<C> {
     /// Let nothing pass to or from these peers.
     Cut(Vec<NodeId>),
     /// Let everything pass again.
-    Heal(bool),
+    Heal(Yes),
     /// Change what is done to links.
     Emulate(Links),
     /// Say where peers are.
     Peers(BTreeMap<NodeId, SocketAddr>),
     /// Show the node.
-    State(bool),
+    State(Yes),
     /// End in good order.
-    Shutdown(bool),
+    Shutdown(Yes),
+}
+
+/// `true`, and nothing else.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(try_from = "bool")]
+struct Yes;
+
+impl TryFrom<bool> for Yes {
+    type Error = &'static str;
+
+    fn try_from(yes: bool) -> Result<Self, Self::Error> {
+        if yes {
+            Ok(Self)
+        } else {
+            Err("only true is understood")
+        }
+    }
 }
 
 /// What is done to some links, or to all if none are named.
@@ -73,60 +90,60 @@ pub(super) async fn obey<S: Program>(handle: &Handle<S>, lines: &lines::Sender<S
         }
     });
     while let Some(line) = orders.recv().await {
-        let order = match serde_json::from_str::<Order<S::Call>>(&line) {
-            Ok(Order::Shutdown(true)) => {
-                say(lines, &json!({ "done": "shutdown" }));
-                return;
-            }
-            Ok(order) => order,
-            Err(error) => {
-                say(lines, &json!({ "error": error.to_string() }));
-                continue;
-            }
+        let order = serde_json::from_str::<Order<S::Call>>(&line);
+        let last = matches!(order, Ok(Order::Shutdown(Yes)));
+        let answer = match order {
+            Ok(order) => perform(handle, order).await,
+            Err(error) => Err(error.to_string()),
         };
-        match perform(handle, order).await {
+        match answer {
             Ok(done) => say(lines, &json!({ "done": done })),
             Err(error) => say(lines, &json!({ "error": error })),
+        }
+        if last {
+            return;
         }
     }
 }
 
 async fn perform<S: Program>(handle: &Handle<S>, order: Order<S::Call>) -> Result<Value, String> {
-    let text = |error: &dyn std::fmt::Display| error.to_string();
-    match order {
-        Order::Call(call) => handle.call(call).await.map_err(|it| text(&it))?,
+    let gone = |gone: Gone| gone.to_string();
+    let done = match order {
+        Order::Call(call) => {
+            let called = handle.call(call).await;
+            called.map(|()| "call").map_err(|error| error.to_string())?
+        }
         Order::Reset { notice } => {
-            handle.reset(notice).await.map_err(|it| text(&it))?;
-            return Ok("reset".into());
+            let reset = handle.reset(notice).await;
+            reset.map(|()| "reset").map_err(gone)?
         }
-        Order::Cut(peers) => {
-            handle.cut(peers).await.map_err(|it| text(&it))?;
-            return Ok("cut".into());
-        }
-        Order::Heal(_) => {
-            handle.heal().await.map_err(|it| text(&it))?;
-            return Ok("heal".into());
-        }
-        Order::Emulate(links) => {
-            if !(0.0..=1.0).contains(&links.loss) {
+        Order::Cut(peers) => handle.cut(peers).await.map(|()| "cut").map_err(gone)?,
+        Order::Heal(Yes) => handle.heal().await.map(|()| "heal").map_err(gone)?,
+        Order::Emulate(Links {
+            delay_ms,
+            jitter_ms,
+            loss,
+            rate_kbps,
+            peers,
+        }) => {
+            if !(0.0..=1.0).contains(&loss) {
                 return Err("loss: a share is a number from 0 to 1".to_owned());
             }
             let emulation = Emulation {
-                delay_ms: links.delay_ms,
-                jitter_ms: links.jitter_ms,
-                loss: links.loss,
-                rate_kbps: links.rate_kbps,
+                delay_ms,
+                jitter_ms,
+                loss,
+                rate_kbps,
             };
-            let changed = handle.emulate(emulation, links.peers).await;
-            changed.map_err(|it| text(&it))?;
-            return Ok("emulate".into());
+            let changed = handle.emulate(emulation, peers).await;
+            changed.map(|()| "emulate").map_err(gone)?
         }
         Order::Peers(peers) => {
-            handle.add_peers(peers).await.map_err(|it| text(&it))?;
-            return Ok("peers".into());
+            let added = handle.add_peers(peers).await;
+            added.map(|()| "peers").map_err(gone)?
         }
-        Order::State(_) => {
-            let snapshot = handle.state().await.map_err(|it| text(&it))?;
+        Order::State(Yes) => {
+            let snapshot = handle.state().await.map_err(gone)?;
             return Ok(json!({
                 "state": json_of(&snapshot.state),
                 "timers": json_of(&snapshot.timers),
@@ -134,7 +151,8 @@ async fn perform<S: Program>(handle: &Handle<S>, order: Order<S::Call>) -> Resul
                 "counts": snapshot.counts,
             }));
         }
-        Order::Shutdown(_) => return Err("shutdown: only true is understood".to_owned()),
-    }
-    Ok("call".into())
+        // The caller ends the node, after it has answered.
+        Order::Shutdown(Yes) => "shutdown",
+    };
+    Ok(done.into())
 }

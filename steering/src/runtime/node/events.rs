@@ -147,6 +147,7 @@ impl<S: Service> Node<S> {
             return Ok(());
         };
         if self.emulator.is_cut(from) {
+            self.counts.datagrams_cut += 1;
             return Ok(());
         }
         self.counts.datagrams_received += 1;
