@@ -2,6 +2,7 @@
 //! one question each.
 
 mod differential;
+mod pupil;
 mod replay;
 mod remedies;
 mod restore;
@@ -9,5 +10,5 @@ mod snapshot;
 mod stories;
 mod support;
 #[expect(dead_code, reason = "shared with the engine's tests, which use all of it")]
-#[path = "../engine/toys.rs"]
-mod toys;
+#[path = "../engine/table.rs"]
+mod table;

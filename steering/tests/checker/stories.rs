@@ -9,6 +9,8 @@ use scry_protocol::link::checker::Ended;
 
 use crate::support::{Listener, job, run, scenario, shown};
 
+const AGREEMENT: &str = "at most one value is chosen";
+
 fn tree(bugs: &[&'static str]) -> scry::Simulation<RandTree> {
     scenario("r1", bugs, &scenarios::Options::default())
 }
@@ -62,15 +64,15 @@ fn f_4_without_the_bug_nothing_is_found() {
 #[test]
 fn f_13_c_rejects_the_prepare_of_b() {
     let heard = run::<Paxos>(&job(&paxos("bug1", &["last-promise"]), 2));
-    let filter = steered_at(&heard, paxos::properties::AGREEMENT);
-    assert_eq!(filter, "drop Prepare n1->n2");
+    let filter = steered_at(&heard, AGREEMENT);
+    assert_eq!(filter, "drop this Prepare n1->n2");
 }
 
 #[test]
 fn f_14_c_rejects_the_prepare_of_b_that_has_forgotten() {
     let heard = run::<Paxos>(&job(&paxos("bug2", &["volatile-promise"]), 2));
-    let filter = steered_at(&heard, paxos::properties::AGREEMENT);
-    assert_eq!(filter, "drop Prepare n1->n2");
+    let filter = steered_at(&heard, AGREEMENT);
+    assert_eq!(filter, "drop this Prepare n1->n2");
 }
 
 #[test]
