@@ -185,7 +185,9 @@ fn unavailable(why: &str) -> Response {
 
 async fn live(State(admin): State<Admin>) -> Response {
     match admin.status().await {
-        Ok(status) => Json(json!({ "host_attached": status.host.is_some() })).into_response(),
+        Ok(status) => {
+            Json(json!({ "host_attached": status.steering.host.is_some() })).into_response()
+        }
         Err(response) => response,
     }
 }

@@ -203,7 +203,11 @@ mod tests {
         expect.node.id = Some(NodeId::new(1));
         assert_eq!(read(sample, &[]).unwrap(), expect);
         // Equal to the defaults would also be a file in which a value is left out: each key must be there.
-        let there: serde_json::Value = toml::from_str(sample).unwrap();
+        let there: serde_json::Value = config::Config::builder()
+            .add_source(config::File::from_str(sample, config::FileFormat::Toml))
+            .build()
+            .and_then(config::Config::try_deserialize)
+            .unwrap();
         let every = serde_json::to_value(&expect).unwrap();
         assert_eq!(there, every);
     }

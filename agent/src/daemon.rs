@@ -4,9 +4,11 @@
 //! |---|---|
 //! | `start` | from a configuration to running links, and their end in good order |
 //! | `node` | the task that owns the checkpoint manager and the controller |
+//! | `journal` | the controller's files |
 //! | `options` | from the configuration to the options of both |
 //! | `status` | what an operator may ask |
 
+mod journal;
 mod node;
 mod options;
 mod start;
@@ -55,8 +57,20 @@ pub(crate) enum Fact {
         /// The frame.
         frame: Vec<u8>,
     },
+    /// A peer is connected.
+    PeerUp {
+        /// Who.
+        peer: NodeId,
+        /// Where.
+        address: String,
+    },
     /// A peer cannot be reached, or no longer.
-    PeerLost(NodeId),
+    PeerLost {
+        /// Who.
+        peer: NodeId,
+        /// Why.
+        why: String,
+    },
     /// The checker said something.
     Checker(CheckerToAgent),
     /// The checker is gone; another will be started.
@@ -64,6 +78,8 @@ pub(crate) enum Fact {
         /// Why.
         why: String,
     },
+    /// Time to see whether the kill file is there.
+    LookForKillFile,
     /// An operator asks.
     Ask(Ask),
 }

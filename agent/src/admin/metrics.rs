@@ -34,34 +34,29 @@ pub(super) fn encode(status: &Status) -> String {
     metrics.one(
         "host_attached",
         "Whether a service is attached",
-        status.host.is_some().into(),
+        status.steering.host.is_some().into(),
     );
     metrics.one(
         "checker_ready",
         "Whether the checker is up",
-        status.checker.ready.into(),
+        status.steering.checker_ready.into(),
     );
     metrics.one(
         "mode",
         "How much may be done: 0 off, 1 audit, 2 steer",
-        status.mode as i64,
-    );
-    metrics.count(
-        "checker_restarts",
-        "Checkers that ended",
-        status.checker.restarts,
+        u8::from(status.steering.mode.0).into(),
     );
     metrics.count(
         "peers_refused",
         "Connections of others that were refused",
         status.peers_refused,
     );
-    metrics.count("snapshots", "Snapshots gathered", status.snapshots);
     metrics.count(
-        "snapshots_failed",
-        "Gathers without a snapshot",
-        status.snapshots_failed,
+        "unwritten",
+        "Records, traces and paths that could not be written",
+        status.unwritten,
     );
+    steering(&mut metrics, status);
     let checkpoints = &status.checkpoints;
     metrics.one(
         "checkpoint_number",
@@ -179,6 +174,45 @@ pub(super) fn encode(status: &Status) -> String {
     let mut text = String::new();
     text::encode(&mut text, &metrics.registry).expect("a string takes any text");
     text
+}
+
+/// Writes what the controller counted: every field of its counts under its own name.
+fn steering(metrics: &mut Metrics, status: &Status) {
+    metrics.one(
+        "filters",
+        "Filters in force",
+        level(status.steering.filters.len() as u64),
+    );
+    metrics.one(
+        "past_paths",
+        "Past paths kept",
+        level(status.steering.past_paths as u64),
+    );
+    let counts = serde_json::to_value(&status.steering.counts).expect("counts can be written");
+    let Some(counts) = counts.as_object() else {
+        return;
+    };
+    for (name, value) in counts {
+        match value {
+            serde_json::Value::Object(by_name) => {
+                let of = |(failure, value): (&String, &serde_json::Value)| {
+                    (
+                        vec![("failure", failure.clone())],
+                        value.as_u64().unwrap_or(0),
+                    )
+                };
+                metrics.counts(
+                    name,
+                    "What failed while the service went on",
+                    by_name.iter().map(of).collect(),
+                );
+            }
+            value => {
+                let help = format!("Controller: {}", name.replace('_', " "));
+                metrics.count(name, &help, value.as_u64().unwrap_or(0));
+            }
+        }
+    }
 }
 
 fn level(value: u64) -> i64 {

@@ -36,9 +36,12 @@ fn text(status: &Value) -> String {
     };
     let mut lines = vec![
         format!("node        {}", word("/node")),
-        format!("mode        {}", word("/mode")),
+        format!("mode        {}", word("/steering/mode")),
     ];
-    if let Some(modes) = status.get("property_modes").and_then(Value::as_object) {
+    if let Some(modes) = status
+        .pointer("/steering/property_modes")
+        .and_then(Value::as_object)
+    {
         for (property, mode) in modes {
             lines.push(format!(
                 "            {} for {property}",
@@ -46,20 +49,26 @@ fn text(status: &Value) -> String {
             ));
         }
     }
-    lines.push(match status.get("host") {
+    lines.push(match status.pointer("/steering/host") {
         Some(Value::Object(_)) => format!(
             "service     {} {} (process {})",
-            word("/host/service"),
-            word("/host/version"),
-            word("/host/process")
+            word("/steering/host/service"),
+            word("/steering/host/version"),
+            word("/host_process")
         ),
         _ => "service     none is attached".to_owned(),
     });
-    lines.push(match status.pointer("/checker/ready") {
+    lines.push(match status.pointer("/steering/checker_ready") {
         Some(Value::Bool(true)) => {
-            format!("checker     up, {} restarts", word("/checker/restarts"))
+            format!(
+                "checker     up, {} restarts",
+                word("/steering/counts/checker_restarts")
+            )
         }
-        _ => format!("checker     down, {} restarts", word("/checker/restarts")),
+        _ => format!(
+            "checker     down, {} restarts",
+            word("/steering/counts/checker_restarts")
+        ),
     });
     for peer in status
         .get("peers")

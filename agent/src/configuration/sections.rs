@@ -199,7 +199,9 @@ sections! {
         /// The size at which a new log file begins.
         rotate_bytes: u64 = 16 << 20,
         /// How many older files are kept.
-        keep: usize = 8,
+        keep: u32 = 8,
+        /// How many traces of violations are kept.
+        traces: usize = 200,
     }
 
     /// `[admin]`

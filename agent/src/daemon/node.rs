@@ -1,22 +1,25 @@
 //! The task that owns the checkpoint manager and the controller: performs every output, awaits one fact, handles it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use scry::checkpoint::Time;
 use scry::checkpoint::manager::{CheckpointManager, Output};
-use scry_protocol::link::checker::CheckerToAgent;
-use scry_protocol::link::host::{AgentToHost, Hello, HostToAgent, Welcome};
+use scry_agent::controller::{self, Controller};
+use scry_protocol::frame;
+use scry_protocol::link::host::{AgentToHost, HostToAgent};
 use scry_protocol::link::peer::PeerMessage;
-use scry_protocol::{GatherId, NodeId, Snapshot};
+use scry_protocol::record::{Shown, What, Word};
+use scry_protocol::{GatherId, NodeId};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Duration, Instant};
 use tracing::{debug, error, info, warn};
 
-use super::status::{CheckerStatus, CheckpointStatus, ConfigurationStatus, HostStatus, PeerStatus};
+use super::journal::Journal;
+use super::status::{CheckpointStatus, ConfigurationStatus, PeerStatus};
 use super::{Ask, Fact, Reloaded, SnapshotSummary, Status, options};
-use crate::configuration::{Loaded, Mode, environment};
+use crate::configuration::{Loaded, environment};
 use crate::link::checker::Checker;
 use crate::link::host::HostLink;
 use crate::link::peers::Peers;
@@ -31,6 +34,8 @@ pub(super) struct Node {
     pub(super) file: PathBuf,
     pub(super) loaded: Loaded,
     pub(super) manager: CheckpointManager,
+    pub(super) controller: Controller,
+    pub(super) journal: Journal,
     pub(super) facts: mpsc::Receiver<Fact>,
     pub(super) peers: Option<Peers>,
     pub(super) checker: Checker,
@@ -42,14 +47,14 @@ pub(super) struct Node {
 /// What is only remembered to be shown.
 #[derive(Default)]
 pub(super) struct Standing {
-    host: Option<(HostLink, Hello)>,
-    mode: Option<Mode>,
-    property_modes: BTreeMap<String, Mode>,
+    host: Option<HostLink>,
+    connected: BTreeSet<NodeId>,
+    over_bandwidth: u64,
+    /// The mode before the kill file appeared, while it is there.
+    killed: Option<scry_protocol::filter::Mode>,
     asked: BTreeMap<GatherId, SnapshotWaiter>,
     snapshot: Option<SnapshotSummary>,
-    snapshots: u64,
-    snapshots_failed: u64,
-    checker: CheckerStatus,
+
     needs_restart: Vec<&'static str>,
     reloads: u64,
     reloads_failed: u64,
@@ -62,11 +67,19 @@ impl Node {
 
     /// Runs until told to stop, then says so to peers.
     pub(super) async fn run(mut self, mut shutdown: watch::Receiver<bool>) {
+        let started = What::Started {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            mode: Word(self.controller.options().mode),
+            configuration: self.loaded.hash.clone(),
+        };
+        self.journal.record(started.into());
         loop {
             self.perform();
-            let due = self
-                .manager
-                .poll_timeout()
+            let due = [self.manager.poll_timeout(), self.controller.poll_timeout()];
+            let due = due
+                .into_iter()
+                .flatten()
+                .min()
                 .map(|time| self.started + Duration::from_millis(time.as_millis()));
             let timeout = async {
                 match due {
@@ -84,6 +97,7 @@ impl Node {
                 () = timeout => {
                     let now = self.now();
                     self.manager.handle_timeout(now);
+                    self.controller.handle_timeout(now);
                 }
             }
         }
@@ -93,9 +107,14 @@ impl Node {
         if let Some(peers) = &self.peers {
             peers.close().await;
         }
-        if let Some((link, _)) = &self.standing.host {
+        if let Some(link) = &self.standing.host {
             link.close();
         }
+        let why = "a signal".to_owned();
+        self.journal.record(What::Stopped { why }.into());
+        let journal = self.journal;
+        // What is left to be written is little, and must be on disk before the process ends.
+        let _ = tokio::task::spawn_blocking(move || journal.close()).await;
     }
 
     fn handle(&mut self, fact: Fact) {
@@ -105,40 +124,61 @@ impl Node {
                 if self.standing.host.take().is_some() {
                     self.manager.handle_host_gone(now);
                 }
-                link.send(
-                    Welcome {
-                        version: env!("CARGO_PKG_VERSION").to_owned(),
-                        mode: self.mode().into(),
-                    }
-                    .into(),
-                );
                 self.checker.attached(link.process);
-                self.standing.host = Some((link, hello.clone()));
-                self.manager.handle_host(now, HostToAgent::Hello(hello));
+                self.standing.host = Some(link);
+                self.handle_host(now, HostToAgent::Hello(hello));
             }
             Fact::Host { serial, message } => {
                 if self.is_attached(serial) {
-                    self.manager.handle_host(now, message);
+                    self.handle_host(now, message);
                 }
             }
             Fact::HostGone { serial } => {
                 if self.is_attached(serial) {
                     self.standing.host = None;
                     self.manager.handle_host_gone(now);
+                    self.controller.handle_host_gone(now, "its socket closed");
                 }
             }
             Fact::Frame { from, frame } => self.handle_frame(now, from, &frame),
-            Fact::PeerLost(peer) => self.manager.handle_peer_lost(now, peer),
-            Fact::Checker(message) => {
-                if matches!(message, CheckerToAgent::Ready(_)) {
-                    self.standing.checker.ready = true;
+            Fact::PeerUp { peer, address } => {
+                if self.standing.connected.insert(peer) {
+                    let peer = Shown(peer);
+                    self.journal.record(What::PeerUp { peer, address }.into());
                 }
             }
-            Fact::CheckerGone { .. } => {
-                self.standing.checker.ready = false;
-                self.standing.checker.restarts += 1;
+            Fact::PeerLost { peer, why } => {
+                if self.standing.connected.remove(&peer) {
+                    let peer = Shown(peer);
+                    self.journal.record(What::PeerDown { peer, why }.into());
+                }
+                self.manager.handle_peer_lost(now, peer);
             }
+            Fact::Checker(message) => self.controller.handle_checker(now, message),
+            Fact::CheckerGone { why } => self.controller.handle_checker_gone(now, &why),
+            Fact::LookForKillFile => self.look_for_kill_file(now),
             Fact::Ask(ask) => self.answer(now, ask),
+        }
+    }
+
+    /// Does nothing while the file is there, and goes on as before when it is gone.
+    fn look_for_kill_file(&mut self, now: Time) {
+        const BY: &str = "the kill file";
+        let file = &self.loaded.configuration.steering.kill_file;
+        let is_there = !file.as_os_str().is_empty() && file.exists();
+        match (is_there, self.standing.killed) {
+            (true, None) => {
+                warn!(file = %file.display(), "the kill file is there: nothing is steered");
+                self.standing.killed = Some(self.controller.options().mode);
+                let off = scry_protocol::filter::Mode::Off;
+                self.controller.handle_mode(now, None, off, BY);
+            }
+            (false, Some(mode)) => {
+                info!("the kill file is gone");
+                self.standing.killed = None;
+                self.controller.handle_mode(now, None, mode, BY);
+            }
+            _ => {}
         }
     }
 
@@ -146,7 +186,12 @@ impl Node {
         self.standing
             .host
             .as_ref()
-            .is_some_and(|(link, _)| link.serial == serial)
+            .is_some_and(|link| link.serial == serial)
+    }
+
+    fn handle_host(&mut self, now: Time, message: HostToAgent) {
+        self.controller.handle_host(now, message.clone());
+        self.manager.handle_host(now, message);
     }
 
     fn handle_frame(&mut self, now: Time, from: NodeId, frame: &[u8]) {
@@ -158,37 +203,90 @@ impl Node {
         }
     }
 
-    fn handle_path(&mut self, _now: Time, from: NodeId, message: PeerMessage) {
+    fn handle_path(&mut self, now: Time, from: NodeId, message: PeerMessage) {
         match message {
             PeerMessage::SharePath(path) if path.by != from => {
                 warn!(peer = %from, by = %path.by, "refused a path: its sender is not its finder");
             }
-            _ => {}
+            message => self.controller.handle_peer(now, from, message),
         }
     }
 
-    /// Carries out everything that the cores want done.
+    /// Carries out everything that the cores want done. What one of them does may give work to the other.
     fn perform(&mut self) {
-        while let Some(output) = self.manager.poll_output() {
-            match output {
-                Output::Host(message) => self.tell_host(message),
-                Output::Peer { to, frame } => self.tell_peer(to, frame),
-                Output::Snapshot {
-                    gather, snapshot, ..
-                } => self.take_snapshot(gather, snapshot),
-                Output::Failed { gather, error, .. } => {
-                    self.standing.snapshots_failed += 1;
-                    debug!(%gather, %error, "no snapshot");
-                    if let Some(waiter) = self.standing.asked.remove(&gather) {
-                        let _ = waiter.send(Err(error.to_string()));
-                    }
+        loop {
+            if let Some(output) = self.manager.poll_output() {
+                self.perform_manager(output);
+            } else if let Some(output) = self.controller.poll_output() {
+                self.perform_controller(output);
+            } else {
+                break;
+            }
+        }
+        let count = self.manager.counts().over_bandwidth;
+        if count > self.standing.over_bandwidth {
+            self.standing.over_bandwidth = count;
+            let limit = "bandwidth".to_owned();
+            let peer = None;
+            self.journal
+                .record(What::Quota { limit, count, peer }.into());
+        }
+    }
+
+    fn perform_manager(&mut self, output: Output) {
+        let now = self.now();
+        match output {
+            Output::Host(message) => self.tell_host(message),
+            Output::Peer { to, frame } => self.tell_peer(to, frame),
+            Output::Snapshot {
+                gather,
+                on_demand,
+                snapshot,
+            } => {
+                let summary = SnapshotSummary::from(&snapshot);
+                self.standing.snapshot = Some(summary.clone());
+                if let Some(waiter) = self.standing.asked.remove(&gather) {
+                    let _ = waiter.send(Ok(summary));
+                }
+                self.controller.handle_snapshot(now, on_demand, snapshot);
+            }
+            Output::Failed {
+                gather,
+                on_demand,
+                error,
+            } => {
+                let why = error.to_string();
+                self.controller.handle_snapshot_failed(now, on_demand, &why);
+                if let Some(waiter) = self.standing.asked.remove(&gather) {
+                    let _ = waiter.send(Err(why));
                 }
             }
         }
     }
 
+    fn perform_controller(&mut self, output: controller::Output) {
+        let now = self.now();
+        match output {
+            controller::Output::Checker(message) => self.checker.send(message),
+            controller::Output::Host(message) => self.tell_host(message),
+            controller::Output::Peer { to, message } => match frame::encode(&message) {
+                Ok(frame) => self.tell_peer(to, frame),
+                Err(error) => warn!(peer = %to, %error, "a frame for a peer was left out"),
+            },
+            controller::Output::Log(entry) => self.journal.record(entry),
+            controller::Output::Trace { violation, json } => self.journal.trace(violation, json),
+            controller::Output::SavePaths(bytes) => self.journal.paths(bytes),
+            controller::Output::Gather => {
+                if let Err(error) = self.manager.handle_demand(now) {
+                    debug!(%error, "no gather for a neighbor's path");
+                }
+            }
+            controller::Output::RestartChecker { why } => self.checker.restart(why),
+        }
+    }
+
     fn tell_host(&self, message: AgentToHost) {
-        if let Some((link, _)) = &self.standing.host {
+        if let Some(link) = &self.standing.host {
             link.send(message);
         }
     }
@@ -204,16 +302,6 @@ impl Node {
         }
     }
 
-    fn take_snapshot(&mut self, gather: GatherId, snapshot: Snapshot) {
-        let summary = SnapshotSummary::from(&snapshot);
-        debug!(%gather, ?summary, "a snapshot");
-        self.standing.snapshots += 1;
-        self.standing.snapshot = Some(summary.clone());
-        if let Some(waiter) = self.standing.asked.remove(&gather) {
-            let _ = waiter.send(Ok(summary));
-        }
-    }
-
     fn answer(&mut self, now: Time, ask: Ask) {
         match ask {
             Ask::Status(answer) => {
@@ -224,11 +312,23 @@ impl Node {
                 property,
                 done,
             } => {
-                self.set_mode(mode, property);
+                if property.is_none() && self.standing.killed.is_some() {
+                    // It counts once the kill file is gone.
+                    self.standing.killed = Some(mode.into());
+                    let _ = done.send(());
+                    return;
+                }
+                info!(
+                    ?mode,
+                    property = property.as_deref().map(shown),
+                    "an operator set the mode"
+                );
+                self.controller
+                    .handle_mode(now, property.as_deref(), mode.into(), "an operator");
                 let _ = done.send(());
             }
             Ask::Reload(answer) => {
-                let reloaded = self.reload();
+                let reloaded = self.reload(now);
                 let _ = answer.send(reloaded);
             }
             Ask::Snapshot(answer) => match self.manager.handle_demand(now) {
@@ -242,36 +342,13 @@ impl Node {
         }
     }
 
-    fn mode(&self) -> Mode {
-        self.standing
-            .mode
-            .unwrap_or(self.loaded.configuration.steering.mode)
-    }
-
-    fn set_mode(&mut self, mode: Mode, property: Option<String>) {
-        info!(
-            ?mode,
-            property = property.as_deref().map(shown),
-            "an operator set the mode"
-        );
-        match property {
-            Some(property) => {
-                self.standing.property_modes.insert(property, mode);
-            }
-            None => {
-                self.standing.mode = Some(mode);
-                self.tell_host(scry_protocol::link::host::SetMode { mode: mode.into() }.into());
-            }
-        }
-    }
-
     /// Reads the configuration again, and keeps the old one if the new one is bad.
-    fn reload(&mut self) -> Result<Reloaded, String> {
+    fn reload(&mut self, now: Time) -> Result<Reloaded, String> {
         self.notifier.tell("RELOADING=1");
         let outcome = match Loaded::load(&self.file, &environment()) {
             Ok(new) => {
                 let needs_restart = self.loaded.needs_restart(&new);
-                self.adopt(new, &needs_restart);
+                self.adopt(now, new, &needs_restart);
                 self.standing.reloads += 1;
                 info!(
                     hash = self.loaded.hash,
@@ -289,16 +366,36 @@ impl Node {
                 Err(wrong.to_string())
             }
         };
+        let reload = What::ConfigReload {
+            loaded: outcome.is_ok(),
+            configuration: self.loaded.hash.clone(),
+            why: outcome.as_ref().err().cloned(),
+        };
+        self.journal.record(reload.into());
         self.notifier.tell("READY=1");
         outcome
     }
 
-    fn adopt(&mut self, new: Loaded, needs_restart: &[&'static str]) {
+    /// What an operator set at run time stays, unless the file says something new about it.
+    fn adopt(&mut self, now: Time, new: Loaded, needs_restart: &[&'static str]) {
         self.standing.needs_restart = needs_restart.to_vec();
         if let Some(peers) = &self.peers {
             peers.set_known(&new.configuration.peers.known);
         }
         self.checker.set(options::checker(&new.configuration));
+        let mut options = options::controller(&new);
+        let (before, after) = (&self.loaded.configuration, &new.configuration);
+        if before.steering.mode == after.steering.mode {
+            options.mode = self.controller.options().mode;
+        } else if self.standing.killed.is_some() {
+            // A kill file is above every configuration.
+            self.standing.killed = Some(options.mode);
+            options.mode = self.controller.options().mode;
+        }
+        if before.properties.modes == after.properties.modes {
+            options.property_modes = self.controller.options().property_modes.clone();
+        }
+        self.controller.handle_options(now, options);
         self.loaded = new;
     }
 
@@ -317,13 +414,8 @@ impl Node {
                 reloads: standing.reloads,
                 reloads_failed: standing.reloads_failed,
             },
-            mode: self.mode(),
-            property_modes: standing.property_modes.clone(),
-            host: standing.host.as_ref().map(|(link, hello)| HostStatus {
-                service: hello.service.clone(),
-                version: hello.version.clone(),
-                process: link.process,
-            }),
+            steering: self.controller.status(self.now()),
+            host_process: standing.host.as_ref().and_then(|link| link.process),
             peers: self.peer_status(),
             peers_listen: self
                 .peers
@@ -343,9 +435,7 @@ impl Node {
                 skipped: counts.skipped,
             },
             snapshot: standing.snapshot.clone(),
-            snapshots: standing.snapshots,
-            snapshots_failed: standing.snapshots_failed,
-            checker: standing.checker,
+            unwritten: self.journal.dropped(),
         }
     }
 

@@ -6,8 +6,10 @@ use scry::checkpoint::gather;
 use scry::checkpoint::manager::Options;
 use scry::checkpoint::neighborhood::{Clustering, Source};
 use scry::checkpoint::quota::{Absolute, Limits, Share};
+use scry_agent::controller;
+use scry_protocol::link::checker::{Budget, Faults};
 
-use crate::configuration::{self, Configuration};
+use crate::configuration::{self, Configuration, Loaded};
 use crate::link::{checker, peers};
 
 /// How the checkpoint manager behaves. `first_request` differs at each start.
@@ -57,6 +59,52 @@ pub(super) fn checker(configuration: &Configuration) -> checker::Settings {
         command: checker.command.clone(),
         nice: checker.nice,
         threads: checker.threads,
-        grace: Duration::from_millis(checker.grace_ms),
+        // The controller acts first, as it also tells what became of the run.
+        grace: Duration::from_millis(checker.grace_ms + 1_000),
+    }
+}
+
+/// How the controller behaves.
+pub(super) fn controller(loaded: &Loaded) -> controller::Options {
+    let Configuration {
+        checkpoint,
+        checker,
+        properties,
+        steering,
+        safety,
+        ..
+    } = &loaded.configuration;
+    let faults = &checker.faults;
+    controller::Options {
+        mode: steering.mode.into(),
+        property_modes: properties
+            .modes
+            .iter()
+            .map(|(name, mode)| (name.clone(), (*mode).into()))
+            .collect(),
+        properties: loaded.properties.clone(),
+        checks: checkpoint.gather,
+        faults: Faults {
+            resets: faults.resets,
+            silent_resets: faults.silent_resets,
+            breaks: faults.breaks,
+            losses: faults.losses,
+            duplicates: faults.duplicates,
+        },
+        budget: Budget {
+            time_ms: checker.time_ms,
+            states_max: checker.states,
+            depth_max: checker.depth,
+            memory_bytes_max: checker.memory_bytes,
+            violations_max: checker.violations,
+        },
+        // It waits this long twice: before it cancels, and before it kills.
+        grace_ms: checker.grace_ms / 2,
+        filter_ttl_ms: steering.ttl_ms,
+        filter_hits_max: steering.hits_max,
+        isolate: safety.isolate.into(),
+        check_deadline_ms: safety.deadline_ms,
+        surroundings_age_ms_max: safety.surroundings_age_ms,
+        ..controller::Options::default()
     }
 }

@@ -6,11 +6,15 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use scry::checkpoint::CheckpointManager;
+use scry_agent::controller::paths::Limits;
+use scry_agent::controller::{Controller, disk};
+use scry_agent::log::writer;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 use tracing::{info, warn};
 
+use super::journal::{self, Journal};
 use super::node::{Node, Standing};
 use super::{Ask, FACTS_MAX, Fact, options};
 use crate::admin;
@@ -85,7 +89,26 @@ pub(crate) async fn run(file: &Path, loaded: Loaded) -> Result<(), StartError> {
         hash = loaded.hash,
         "the agent runs"
     );
+    let directory = file
+        .parent()
+        .unwrap_or(Path::new(""))
+        .join(&configuration.log.directory);
+    let (paths, complaint) = disk::load(&journal::paths_file(&directory), Limits::default());
+    if let Some(complaint) = complaint {
+        warn!("{complaint}");
+    }
+    let journal = Journal::open(
+        writer::Options {
+            directory,
+            node: loaded.node,
+            file_bytes_max: configuration.log.rotate_bytes,
+            files_kept: configuration.log.keep,
+        },
+        configuration.log.traces,
+    );
     let node = Node {
+        controller: Controller::new(loaded.node, options::controller(&loaded), paths),
+        journal,
         file: file.to_owned(),
         manager: CheckpointManager::new(
             loaded.node,
@@ -100,6 +123,7 @@ pub(crate) async fn run(file: &Path, loaded: Loaded) -> Result<(), StartError> {
         standing: Standing::default(),
     };
     let mut deciding = tokio::spawn(node.run(shutdown));
+    tokio::spawn(look_for_kill_file(facts.clone()));
     notifier.tell("READY=1");
     let watchdog = tokio::spawn(watch_over(Arc::clone(&notifier), facts.clone()));
 
@@ -138,6 +162,17 @@ async fn reload(facts: &mpsc::Sender<Fact>) {
     let (answer, _) = oneshot::channel();
     // If nobody listens any more, the agent ends.
     let _ = facts.send(Fact::Ask(Ask::Reload(answer))).await;
+}
+
+/// Has the kill file looked for once a second, for as long as the agent runs.
+async fn look_for_kill_file(facts: mpsc::Sender<Fact>) {
+    let mut ticks = tokio::time::interval(Duration::from_secs(1));
+    loop {
+        ticks.tick().await;
+        if facts.send(Fact::LookForKillFile).await.is_err() {
+            return;
+        }
+    }
 }
 
 /// Tells the service manager that all is well for as long as the task that decides answers.

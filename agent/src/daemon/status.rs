@@ -2,10 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use scry_agent::controller;
 use scry_protocol::{NodeId, Snapshot};
 use serde::Serialize;
-
-use crate::configuration::Mode;
 
 /// How things stand with one agent.
 #[derive(Clone, Debug, Serialize)]
@@ -18,12 +17,10 @@ pub(crate) struct Status {
     pub(crate) uptime_ms: u64,
     /// The configuration.
     pub(crate) configuration: ConfigurationStatus,
-    /// How much may be done.
-    pub(crate) mode: Mode,
-    /// Where a property may do less.
-    pub(crate) property_modes: BTreeMap<String, Mode>,
-    /// The service, if one is attached.
-    pub(crate) host: Option<HostStatus>,
+    /// What the controller does: modes, service, runs, filters, counts.
+    pub(crate) steering: controller::Status,
+    /// The process of the service, if one is attached and visible.
+    pub(crate) host_process: Option<i32>,
     /// The other agents.
     pub(crate) peers: Vec<PeerStatus>,
     /// Where the agent waits for others.
@@ -34,12 +31,8 @@ pub(crate) struct Status {
     pub(crate) checkpoints: CheckpointStatus,
     /// The last snapshot that was gathered.
     pub(crate) snapshot: Option<SnapshotSummary>,
-    /// How many snapshots were gathered.
-    pub(crate) snapshots: u64,
-    /// How many could not be.
-    pub(crate) snapshots_failed: u64,
-    /// The checker.
-    pub(crate) checker: CheckerStatus,
+    /// Records, traces and paths that could not be written.
+    pub(crate) unwritten: u64,
 }
 
 /// Which configuration is loaded.
@@ -55,17 +48,6 @@ pub(crate) struct ConfigurationStatus {
     pub(crate) reloads: u64,
     /// How often that failed, and the old one was kept.
     pub(crate) reloads_failed: u64,
-}
-
-/// The service that is attached.
-#[derive(Clone, Debug, Serialize)]
-pub(crate) struct HostStatus {
-    /// Its name.
-    pub(crate) service: String,
-    /// Its version.
-    pub(crate) version: String,
-    /// Its process.
-    pub(crate) process: Option<i32>,
 }
 
 /// One other agent.
@@ -110,15 +92,6 @@ pub(crate) struct CheckpointStatus {
     pub(crate) restarts: u64,
     /// Periods in which no gather could start.
     pub(crate) skipped: u64,
-}
-
-/// The checker.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
-pub(crate) struct CheckerStatus {
-    /// Whether it is up.
-    pub(crate) ready: bool,
-    /// How often it had to be started again.
-    pub(crate) restarts: u64,
 }
 
 /// A snapshot without the states in it.

@@ -96,6 +96,13 @@ pub(super) fn adopt(shared: &Arc<Shared>, peer: NodeId, opener: Opener, connecti
 }
 
 async fn read(shared: Arc<Shared>, peer: NodeId, connection: Connection) {
+    let up = Fact::PeerUp {
+        peer,
+        address: connection.remote_address().to_string(),
+    };
+    if shared.facts.send(up).await.is_err() {
+        return;
+    }
     while let Ok(stream) = connection.accept_uni().await {
         if let Err(error) = read_stream(&shared, peer, stream).await {
             shared.count_refused();
@@ -117,7 +124,8 @@ async fn read(shared: Arc<Shared>, peer: NodeId, connection: Connection) {
     debug!(%peer, reason = shown(&reason.to_string()), "a connection to a peer ended");
     if is_last {
         // If nobody listens any more, the agent ends.
-        let _ = shared.facts.send(Fact::PeerLost(peer)).await;
+        let why = shown(&reason.to_string());
+        let _ = shared.facts.send(Fact::PeerLost { peer, why }).await;
     }
 }
 

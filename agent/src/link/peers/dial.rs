@@ -48,9 +48,9 @@ pub(super) async fn run(
             Ok(()) => failures.said = None,
             Err(why) => {
                 stream = None;
-                failures.tell(peer, why);
+                failures.tell(peer, why.clone());
                 // Whoever waits for an answer waits for nothing.
-                let _ = shared.facts.send(Fact::PeerLost(peer)).await;
+                let _ = shared.facts.send(Fact::PeerLost { peer, why }).await;
             }
         }
     }
