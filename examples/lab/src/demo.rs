@@ -23,7 +23,7 @@ use crate::view::View;
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Demo {
     /// How many nodes.
-    #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u32).range(5..=24))]
+    #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u32).range(3..=24))]
     nodes: u32,
     /// How often the fault happens.
     #[arg(long, default_value_t = 3)]
