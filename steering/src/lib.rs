@@ -10,9 +10,9 @@
 //! | [`explore`] | strategies that search those integers |
 //! | [`checkpoint`] | checkpoints, neighborhoods and consistent snapshots, as cores without IO |
 //! | [`capture`] | a running node as bytes and back: what a checkpoint carries of it |
+//! | [`safety`] | the immediate safety check: a handler tried on a copy before it runs |
 //! | [`checker`], [`mod@enter`] | the search beside a running service: a snapshot in, violations and their remedies out |
 //! | [`hook`] | the host's side of steering: stamps, checkpoints, filters, and the link to the agent |
-//! | [`safety`] | the immediate safety check: a handler tried on a copy before it runs |
 //! | [`runtime`] | the ready-made loop over TCP and UDP |
 //! | [`trace`] | a predicted path spelled out, for people and for other machines |
 //! | [`program`], [`cli`] | what a service adds to get a command line, and that command line |
@@ -32,8 +32,8 @@ pub mod model;
 pub mod program;
 pub mod properties;
 pub mod property;
-pub mod safety;
 pub mod runtime;
+pub mod safety;
 pub mod service;
 pub mod trace;
 

@@ -23,8 +23,8 @@ use serde::Serialize;
 use crate::checker::spell::is_steerable;
 use crate::checker::{Pace, cut};
 use crate::explore::{Limits, Options, Search, Stop, Strategy, Violation};
-use crate::model::event::{Event, EventOf, Step};
 use crate::hook::kind_of;
+use crate::model::event::{Event, EventOf, Step};
 use crate::model::simulation::Simulation;
 use crate::model::steering::{Rule, Steering, digest_of};
 use crate::property::Property;
@@ -73,14 +73,18 @@ struct Searched<S: Service> {
 
 impl<S: Service> Searched<S> {
     fn broken(&self) -> impl Iterator<Item = &str> {
-        self.violations.iter().map(|violation| violation.property.as_str())
+        self.violations
+            .iter()
+            .map(|violation| violation.property.as_str())
     }
 }
 
 impl<S: Service> Prover<'_, S> {
     pub(crate) fn remedies(mut self, violation: ViolationId) -> Remedies {
         let steerable = self.path.iter().find(|step| is_steerable::<S>(&step.event));
-        let neighbor = steerable.map(|step| step.node).filter(|&node| node != self.me);
+        let neighbor = steerable
+            .map(|step| step.node)
+            .filter(|&node| node != self.me);
         let mut remedies = Remedies {
             neighbor,
             ..Remedies::default()
@@ -121,7 +125,11 @@ impl<S: Service> Prover<'_, S> {
         let depth = length.max(length - at + RETRY_STEPS);
         let steered = before.steered(Steering::new(vec![rule.clone()]));
         let ahead = self.explore(&steered, depth)?;
-        if let Some(again) = ahead.violations.iter().find(|v| v.property == self.property) {
+        if let Some(again) = ahead
+            .violations
+            .iter()
+            .find(|v| v.property == self.property)
+        {
             let steps = again.path.len();
             return Err(format!("it only puts it off, by {steps} events"));
         }
@@ -138,7 +146,10 @@ impl<S: Service> Prover<'_, S> {
     /// Judges what the filter does from the start state on, off the path too.
     fn judge_from_start(&mut self, rule: &Rule) -> Result<(), String> {
         let length = self.path.len();
-        let steered = self.start.clone().steered(Steering::new(vec![rule.clone()]));
+        let steered = self
+            .start
+            .clone()
+            .steered(Steering::new(vec![rule.clone()]));
         let mut broken: BTreeSet<String> = self
             .explore(&steered, length)?
             .broken()
@@ -283,7 +294,9 @@ fn candidates<S: Service>(node: NodeId, event: &EventOf<S>) -> Vec<Rule> {
                 kind: kind.clone(),
                 content,
             });
-            matchers.map(|matcher| rule(matcher, Action::Postpone)).collect()
+            matchers
+                .map(|matcher| rule(matcher, Action::Postpone))
+                .collect()
         }
         Event::Call(call) => {
             let kind = kind_of(call).to_owned();
@@ -291,7 +304,9 @@ fn candidates<S: Service>(node: NodeId, event: &EventOf<S>) -> Vec<Rule> {
                 kind: kind.clone(),
                 content,
             });
-            matchers.map(|matcher| rule(matcher, Action::Refuse)).collect()
+            matchers
+                .map(|matcher| rule(matcher, Action::Refuse))
+                .collect()
         }
         _ => Vec::new(),
     }

@@ -5,9 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use landlock::{
-    ABI, Access, AccessFs, AccessNet, Ruleset, RulesetAttr, RulesetStatus, Scope,
-};
+use landlock::{ABI, Access, AccessFs, AccessNet, Ruleset, RulesetAttr, RulesetStatus, Scope};
 use nix::libc;
 use nix::sys::prctl;
 use nix::sys::resource::{Resource, setrlimit};
@@ -112,10 +110,8 @@ fn apply(
 }
 
 fn calls() -> Result<BTreeMap<i64, Vec<SeccompRule>>, String> {
-    let mut rules: BTreeMap<i64, Vec<SeccompRule>> = ALLOWED
-        .iter()
-        .map(|&call| (call, Vec::new()))
-        .collect();
+    let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
+        ALLOWED.iter().map(|&call| (call, Vec::new())).collect();
     let threads = libc::CLONE_THREAD as u64;
     let me = u64::from(std::process::id());
     // Threads but no processes; limits and signals of this process but of no other.

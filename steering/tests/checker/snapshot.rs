@@ -85,7 +85,12 @@ fn waiting<S: Service>(
 
 /// How many messages a channel is made out to have carried before those on their way. The first message of a connection
 /// that the receiver does not have yet is really its first.
-fn carried<S: Service>(state: &Simulation<S>, from: NodeId, to: NodeId, key: (Transport, u32)) -> u64 {
+fn carried<S: Service>(
+    state: &Simulation<S>,
+    from: NodeId,
+    to: NodeId,
+    key: (Transport, u32),
+) -> u64 {
     let known = state.nodes()[&to]
         .links
         .open()
