@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use scry::checkpoint::Time;
 use scry::checkpoint::manager::{CheckpointManager, Output};
-use scry_agent::controller::{self, Controller};
+use crate::controller::{self, Controller};
 use scry_protocol::frame;
 use scry_protocol::link::host::{AgentToHost, HostToAgent};
 use scry_protocol::link::peer::PeerMessage;

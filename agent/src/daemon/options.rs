@@ -6,7 +6,7 @@ use scry::checkpoint::gather;
 use scry::checkpoint::manager::Options;
 use scry::checkpoint::neighborhood::{Clustering, Source};
 use scry::checkpoint::quota::{Absolute, Limits, Share};
-use scry_agent::controller;
+use crate::controller;
 use scry_protocol::link::checker::{Budget, Faults};
 
 use crate::configuration::{self, Configuration, Loaded};

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use scry::checkpoint::CheckpointManager;
-use scry_agent::controller::paths::Limits;
-use scry_agent::controller::{Controller, disk};
-use scry_agent::log::writer;
+use crate::controller::paths::Limits;
+use crate::controller::{Controller, disk};
+use crate::log::writer;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
