@@ -1,16 +1,29 @@
 //! The `scry` binary: what an operator runs.
 //!
-//! So far it checks property files. The agent itself, which runs beside a node, is not built yet.
+//! | module | what it holds |
+//! |---|---|
+//! | [`commands`] | one file per command |
+//! | [`configuration`] | `scry.toml` and the environment, checked |
+//! | [`certificate`] | who an agent is, and whom it believes |
+//! | [`daemon`] | the agent as it runs |
+//! | [`link`] | sockets and processes around it |
+//! | [`admin`] | the local interface of operators |
+//! | [`notify`] | the service manager |
 
-mod validate;
+mod admin;
+mod certificate;
+mod commands;
+mod configuration;
+mod daemon;
+mod link;
+mod notify;
 
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 
-/// The command line cannot be understood (`EX_USAGE`).
-const EXIT_USAGE: u8 = 64;
+use commands::EXIT_USAGE;
 
 /// Looks a few seconds into a distributed service's future.
 #[derive(Debug, Parser)]
@@ -22,25 +35,44 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Runs beside a node.
+    Agent(commands::agent::Agent),
+    /// Makes certificates for a cluster.
+    Cert(commands::cert::Cert),
     /// Checks files without touching anything else: no network, no service.
     ///
     /// Property files are read as far as that goes without the service; `SERVICE properties FILE` also knows its
     /// fields. Exits with 0 if all can be used, with 78 if something is wrong with one, which is then said.
-    Validate(validate::Validate),
+    Validate(commands::validate::Validate),
+    /// Shows how things stand with a running agent.
+    Status(commands::status::Status),
+    /// Sets how much a running agent may do.
+    Mode(commands::mode::SetMode),
+    /// Switches steering on or off.
+    Steer(commands::steer::Steer),
+    /// Prints what a shell needs to complete commands.
+    Completions(commands::completions::Completions),
 }
 
 fn main() -> ExitCode {
-    match Arguments::try_parse() {
-        Ok(Arguments {
-            command: Command::Validate(validate),
-        }) => ExitCode::from(validate.run()),
+    let code = match Arguments::try_parse() {
+        Ok(Arguments { command }) => match command {
+            Command::Agent(agent) => agent.run(),
+            Command::Cert(cert) => cert.run(),
+            Command::Validate(validate) => validate.run(),
+            Command::Status(status) => status.run(),
+            Command::Mode(mode) => mode.run(),
+            Command::Steer(steer) => steer.run(),
+            Command::Completions(completions) => completions.run(),
+        },
         Err(error) => {
             // Nothing is left to be done if the message cannot be written.
             let _ = error.print();
             match error.kind() {
-                ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => ExitCode::SUCCESS,
-                _ => ExitCode::from(EXIT_USAGE),
+                ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => 0,
+                _ => EXIT_USAGE,
             }
         }
-    }
+    };
+    ExitCode::from(code)
 }

@@ -53,6 +53,24 @@ impl FromStr for NodeId {
     }
 }
 
+/// Why a text is not such a name.
+#[derive(Debug, Eq, PartialEq)]
+pub struct ParseIdError {
+    prefix: &'static str,
+}
+
+impl fmt::Display for ParseIdError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let prefix = self.prefix;
+        write!(
+            f,
+            "it is written as a number, with or without a leading {prefix}: `{prefix}12` or `12`"
+        )
+    }
+}
+
+impl std::error::Error for ParseIdError {}
+
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident shown as $prefix:literal;)*) => {$(
         $(#[$doc])*
@@ -77,6 +95,19 @@ macro_rules! counters {
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.pad(&format!(concat!($prefix, "{}"), self.0))
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = ParseIdError;
+
+            /// Reads the number, with or without what it is shown with.
+            fn from_str(text: &str) -> Result<Self, Self::Err> {
+                let digits = text.strip_prefix($prefix).unwrap_or(text);
+                digits
+                    .parse()
+                    .map(Self)
+                    .map_err(|_| ParseIdError { prefix: $prefix })
             }
         }
     )*};
@@ -115,5 +146,13 @@ mod tests {
         assert_eq!("13".parse(), Ok(node));
         assert_eq!("n".parse::<NodeId>(), Err(ParseNodeIdError));
         assert_eq!("-1".parse::<NodeId>(), Err(ParseNodeIdError));
+    }
+
+    #[test]
+    fn names_read_back_from_their_own_text() {
+        let violation = ViolationId::new(u64::MAX);
+        assert_eq!(violation.to_string().parse(), Ok(violation));
+        assert_eq!("7".parse(), Ok(RunId::new(7)));
+        assert!("v7".parse::<FilterId>().is_err());
     }
 }

@@ -10,6 +10,7 @@
 //! | [`digest`], [`delta`], [`compress`] | naming contents, and sending less of them |
 //! | [`snapshot`] | checkpoints of several nodes that belong together, and who is missing |
 //! | [`filter`] | what a host is asked to block, for how long and why |
+//! | [`record`] | what an agent did and why, a line of the steering log each |
 
 pub mod channel;
 pub mod checkpoint;
@@ -21,6 +22,7 @@ pub mod frame;
 pub mod id;
 pub mod limit;
 pub mod link;
+pub mod record;
 pub mod snapshot;
 mod varint;
 

@@ -78,7 +78,7 @@ mod trace;
 mod value;
 
 pub use check::call::EXPRESSION_MACROS_MAX;
-pub use diagnostic::{DIAGNOSTICS_MAX, Diagnostic, Diagnostics};
+pub use diagnostic::{Complaint, DIAGNOSTICS_MAX, Diagnostic, Diagnostics};
 pub use file::{FILE_BYTES_MAX, Kind, Mode, NAME_BYTES_MAX, PROPERTIES_MAX, PropertyFile};
 pub use scan::{EXPRESSION_BRACKETS_MAX, EXPRESSION_BYTES_MAX, EXPRESSION_TOKENS_MAX};
 pub use schema::Schema;

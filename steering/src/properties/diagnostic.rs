@@ -29,7 +29,7 @@ pub struct Diagnostics {
 
 /// A complaint about a part of a text, before it is known where in a file that text stands.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) struct Complaint {
+pub struct Complaint {
     pub(crate) message: String,
     pub(crate) label: String,
     pub(crate) help: Option<String>,
@@ -59,7 +59,8 @@ impl Diagnostic {
 }
 
 impl Complaint {
-    pub(crate) fn new(span: Range<usize>, message: impl Into<String>) -> Self {
+    /// Says what is wrong with a part of the text.
+    pub fn new(span: Range<usize>, message: impl Into<String>) -> Self {
         Self {
             message: message.into(),
             label: String::new(),
@@ -68,18 +69,23 @@ impl Complaint {
         }
     }
 
-    pub(crate) fn label(mut self, label: impl Into<String>) -> Self {
+    /// Adds a word beside the underlined part.
+    #[must_use]
+    pub fn label(mut self, label: impl Into<String>) -> Self {
         self.label = label.into();
         self
     }
 
-    pub(crate) fn help(mut self, help: impl Into<String>) -> Self {
+    /// Adds what to do about it.
+    #[must_use]
+    pub fn help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into());
         self
     }
 
     /// Adds "did you mean" if one of the candidates is close enough.
-    pub(crate) fn suggest<'c>(
+    #[must_use]
+    pub fn suggest<'c>(
         mut self,
         wrong: &str,
         candidates: impl IntoIterator<Item = &'c str>,
@@ -92,7 +98,8 @@ impl Complaint {
 }
 
 impl Diagnostics {
-    pub(crate) fn new(file: &str, source: &str) -> Self {
+    /// Begins without complaints about a file of this name and content.
+    pub fn new(file: &str, source: &str) -> Self {
         Self {
             file: file.to_owned(),
             source: source.to_owned(),
@@ -100,7 +107,8 @@ impl Diagnostics {
         }
     }
 
-    pub(crate) fn push(&mut self, complaint: Complaint) {
+    /// Adds a complaint, whose place is made to fit the text.
+    pub fn push(&mut self, complaint: Complaint) {
         let floor = |mut at: usize| {
             at = at.min(self.source.len());
             while !self.source.is_char_boundary(at) {
@@ -123,7 +131,7 @@ impl Diagnostics {
     }
 
     /// Puts them in the order of the file.
-    pub(crate) fn sort(&mut self) {
+    pub fn sort(&mut self) {
         self.all
             .sort_by_key(|diagnostic| (diagnostic.span.start, diagnostic.span.end));
     }

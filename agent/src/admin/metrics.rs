@@ -1,0 +1,254 @@
+//! Counts and levels in the text form that Prometheus reads.
+
+use prometheus_client::encoding::text;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+
+use crate::daemon::Status;
+
+type Labels = Vec<(&'static str, String)>;
+
+/// Writes what a status says. Everything is counted elsewhere, so that a scrape changes nothing.
+pub(super) fn encode(status: &Status) -> String {
+    let mut metrics = Metrics {
+        registry: Registry::with_prefix("scry"),
+    };
+    let labels = vec![("hash", status.configuration.hash.clone())];
+    metrics.level(
+        "configuration",
+        "The configuration that is loaded",
+        vec![(labels, 1)],
+    );
+    metrics.count(
+        "reloads",
+        "Configurations loaded anew",
+        status.configuration.reloads,
+    );
+    metrics.count(
+        "reloads_failed",
+        "Bad configurations, in whose place the old one stayed",
+        status.configuration.reloads_failed,
+    );
+    metrics.one(
+        "host_attached",
+        "Whether a service is attached",
+        status.steering.host.is_some().into(),
+    );
+    metrics.one(
+        "checker_ready",
+        "Whether the checker is up",
+        status.steering.checker_ready.into(),
+    );
+    metrics.one(
+        "mode",
+        "How much may be done: 0 off, 1 audit, 2 steer",
+        u8::from(status.steering.mode.0).into(),
+    );
+    metrics.count(
+        "peers_refused",
+        "Connections of others that were refused",
+        status.peers_refused,
+    );
+    metrics.count(
+        "unwritten",
+        "Records, traces and paths that could not be written",
+        status.unwritten,
+    );
+    steering(&mut metrics, status);
+    let checkpoints = &status.checkpoints;
+    metrics.one(
+        "checkpoint_number",
+        "The logical time reached",
+        level(checkpoints.number),
+    );
+    metrics.one(
+        "checkpoints_stored",
+        "Own checkpoints kept",
+        level(checkpoints.stored as u64),
+    );
+    metrics.one(
+        "checkpoints_stored_bytes",
+        "Bytes of own checkpoints kept",
+        level(checkpoints.stored_bytes as u64),
+    );
+    for (name, help, value) in [
+        (
+            "checkpoints_pruned",
+            "Own checkpoints that had to go",
+            checkpoints.pruned,
+        ),
+        (
+            "over_bandwidth",
+            "Answers refused because of the bandwidth limit",
+            checkpoints.over_bandwidth,
+        ),
+        (
+            "unsent",
+            "Frames not sent at all because of it",
+            checkpoints.unsent,
+        ),
+        (
+            "unreadable",
+            "Answers of peers that could not be read",
+            checkpoints.unreadable,
+        ),
+        (
+            "gathers_restarted",
+            "Gathers that started anew",
+            checkpoints.restarts,
+        ),
+        (
+            "gathers_skipped",
+            "Periods in which no gather could start",
+            checkpoints.skipped,
+        ),
+    ] {
+        metrics.count(name, help, value);
+    }
+    if let Some(snapshot) = &status.snapshot {
+        metrics.one(
+            "snapshot_age_ms",
+            "Age of the last snapshot when it was complete",
+            level(snapshot.age_ms),
+        );
+        metrics.one(
+            "snapshot_bytes",
+            "Bytes of the last snapshot",
+            level(snapshot.bytes as u64),
+        );
+        metrics.one(
+            "snapshot_members",
+            "Nodes in the last snapshot",
+            level(snapshot.members.len() as u64),
+        );
+        metrics.one(
+            "snapshot_missing",
+            "Neighbors missing in it",
+            level(snapshot.missing.len() as u64),
+        );
+    }
+    let each = |value: fn(&crate::daemon::PeerStatus) -> u64| {
+        let of =
+            |peer: &crate::daemon::PeerStatus| (vec![("peer", peer.node.clone())], value(peer));
+        status.peers.iter().map(of).collect::<Vec<_>>()
+    };
+    let connected = each(|peer| peer.connected.into());
+    metrics.level(
+        "peer_connected",
+        "Whether a connection is up",
+        connected
+            .into_iter()
+            .map(|(labels, value)| (labels, level(value)))
+            .collect(),
+    );
+    metrics.counts(
+        "peer_sent_bytes",
+        "Bytes of frames sent, overhead estimated",
+        each(|peer| peer.sent_bytes),
+    );
+    metrics.counts(
+        "peer_received_bytes",
+        "Bytes of frames received, overhead estimated",
+        each(|peer| peer.received_bytes),
+    );
+    metrics.counts(
+        "peer_sent_frames",
+        "Frames sent",
+        each(|peer| peer.sent_frames),
+    );
+    metrics.counts(
+        "peer_received_frames",
+        "Frames received",
+        each(|peer| peer.received_frames),
+    );
+    let udp = each(|peer| peer.udp_sent_bytes);
+    metrics.level(
+        "peer_udp_bytes",
+        "Bytes of datagrams sent on the present connection",
+        udp.into_iter()
+            .map(|(labels, value)| (labels, level(value)))
+            .collect(),
+    );
+    let mut text = String::new();
+    text::encode(&mut text, &metrics.registry).expect("a string takes any text");
+    text
+}
+
+/// Writes what the controller counted: every field of its counts under its own name.
+fn steering(metrics: &mut Metrics, status: &Status) {
+    metrics.one(
+        "filters",
+        "Filters in force",
+        level(status.steering.filters.len() as u64),
+    );
+    metrics.one(
+        "past_paths",
+        "Past paths kept",
+        level(status.steering.past_paths as u64),
+    );
+    let counts = serde_json::to_value(&status.steering.counts).expect("counts can be written");
+    let Some(counts) = counts.as_object() else {
+        return;
+    };
+    for (name, value) in counts {
+        match value {
+            serde_json::Value::Object(by_name) => {
+                let of = |(failure, value): (&String, &serde_json::Value)| {
+                    (
+                        vec![("failure", failure.clone())],
+                        value.as_u64().unwrap_or(0),
+                    )
+                };
+                metrics.counts(
+                    name,
+                    "What failed while the service went on",
+                    by_name.iter().map(of).collect(),
+                );
+            }
+            value => {
+                let help = format!("Controller: {}", name.replace('_', " "));
+                metrics.count(name, &help, value.as_u64().unwrap_or(0));
+            }
+        }
+    }
+}
+
+fn level(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+struct Metrics {
+    registry: Registry,
+}
+
+impl Metrics {
+    fn count(&mut self, name: &str, help: &str, value: u64) {
+        let counter: Counter = Counter::default();
+        counter.inc_by(value);
+        self.registry.register(name, help, counter);
+    }
+
+    fn counts(&mut self, name: &str, help: &str, values: Vec<(Labels, u64)>) {
+        let family = Family::<Labels, Counter>::default();
+        for (labels, value) in values {
+            family.get_or_create(&labels).inc_by(value);
+        }
+        self.registry.register(name, help, family);
+    }
+
+    fn one(&mut self, name: &str, help: &str, value: i64) {
+        let gauge: Gauge = Gauge::default();
+        gauge.set(value);
+        self.registry.register(name, help, gauge);
+    }
+
+    fn level(&mut self, name: &str, help: &str, values: Vec<(Labels, i64)>) {
+        let family = Family::<Labels, Gauge>::default();
+        for (labels, value) in values {
+            family.get_or_create(&labels).set(value);
+        }
+        self.registry.register(name, help, family);
+    }
+}

@@ -1,0 +1,118 @@
+//! Speaks to an agent on this machine, for the commands that do.
+
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::{EXIT_CONFIGURATION, EXIT_FAILED};
+use crate::configuration::{AdminAddress, Loaded, environment};
+
+/// How long an answer may take.
+const WAIT: Duration = Duration::from_secs(70);
+/// How long an answer may be.
+const ANSWER_BYTES_MAX: u64 = 16 << 20;
+
+/// Where the agent is.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Target {
+    /// The agent's address: `127.0.0.1:7701` or the path of its socket. Without it, what the configuration says.
+    #[arg(long)]
+    admin: Option<String>,
+    /// The agent's configuration.
+    #[arg(long, default_value = "/etc/scry/scry.toml")]
+    config: PathBuf,
+}
+
+impl Target {
+    /// Sends a request and returns the answer, or says what went wrong and returns the exit code.
+    pub(crate) fn ask(&self, method: &str, path: &str, body: Option<&Value>) -> Result<Value, u8> {
+        let address = self.address()?;
+        let (status, text) = exchange(&address, method, path, body).map_err(|error| {
+            eprintln!(
+                "error: no answer from the agent at {}: {error}",
+                show(&address)
+            );
+            EXIT_FAILED
+        })?;
+        let answer: Value = serde_json::from_str(&text).unwrap_or(Value::String(text));
+        if status == 200 {
+            return Ok(answer);
+        }
+        let why = answer.get("error").and_then(Value::as_str);
+        eprintln!("error: {}", why.unwrap_or("the agent refused"));
+        Err(EXIT_FAILED)
+    }
+
+    fn address(&self) -> Result<AdminAddress, u8> {
+        match &self.admin {
+            Some(text) => AdminAddress::parse(text).map_err(|what| {
+                eprintln!("error: --admin {what}");
+                EXIT_CONFIGURATION
+            }),
+            None => Loaded::load(&self.config, &environment())
+                .map(|loaded| loaded.admin)
+                .map_err(|wrong| {
+                    eprintln!("{wrong}");
+                    EXIT_CONFIGURATION
+                }),
+        }
+    }
+}
+
+fn show(address: &AdminAddress) -> String {
+    match address {
+        AdminAddress::Loopback(address) => address.to_string(),
+        AdminAddress::Socket(path) => path.display().to_string(),
+    }
+}
+
+fn exchange(
+    address: &AdminAddress,
+    method: &str,
+    path: &str,
+    body: Option<&Value>,
+) -> io::Result<(u16, String)> {
+    match address {
+        AdminAddress::Loopback(address) => {
+            let stream = TcpStream::connect(address)?;
+            stream.set_read_timeout(Some(WAIT))?;
+            speak(stream, method, path, body)
+        }
+        AdminAddress::Socket(path_of_socket) => {
+            let stream = UnixStream::connect(path_of_socket)?;
+            stream.set_read_timeout(Some(WAIT))?;
+            speak(stream, method, path, body)
+        }
+    }
+}
+
+/// One request, one answer, and the connection ends: all of HTTP that is needed. Version 1.0 so that nothing is chunked.
+fn speak(
+    mut stream: impl Read + Write,
+    method: &str,
+    path: &str,
+    body: Option<&Value>,
+) -> io::Result<(u16, String)> {
+    let body = body.map(Value::to_string).unwrap_or_default();
+    let length = body.len();
+    write!(
+        stream,
+        "{method} {path} HTTP/1.0\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
+    )?;
+    stream.flush()?;
+    let mut answer = Vec::new();
+    stream.take(ANSWER_BYTES_MAX).read_to_end(&mut answer)?;
+    let answer = String::from_utf8_lossy(&answer);
+    let malformed = || io::Error::new(io::ErrorKind::InvalidData, "not an answer in HTTP");
+    let (head, text) = answer.split_once("\r\n\r\n").ok_or_else(malformed)?;
+    let status = head
+        .split_ascii_whitespace()
+        .nth(1)
+        .and_then(|status| status.parse().ok())
+        .ok_or_else(malformed)?;
+    Ok((status, text.to_owned()))
+}

@@ -1,0 +1,124 @@
+//! `scry status`: how things stand with a running agent.
+
+use serde_json::Value;
+
+use super::EXIT_FINE;
+use super::client::Target;
+
+/// What `status` can be asked.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Status {
+    /// Everything, as JSON.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    target: Target,
+}
+
+impl Status {
+    /// Prints the status, and returns the exit code.
+    pub(crate) fn run(&self) -> u8 {
+        match self.target.ask("GET", "/status", None) {
+            Ok(status) if self.json => println!("{status:#}"),
+            Ok(status) => print!("{}", text(&status)),
+            Err(code) => return code,
+        }
+        EXIT_FINE
+    }
+}
+
+/// Writes the few lines that a person looks for first.
+fn text(status: &Value) -> String {
+    let word = |pointer: &str| match status.pointer(pointer) {
+        Some(Value::String(text)) => text.clone(),
+        Some(Value::Null) | None => "-".to_owned(),
+        Some(other) => other.to_string(),
+    };
+    let mut lines = vec![
+        format!("node        {}", word("/node")),
+        format!("mode        {}", word("/steering/mode")),
+    ];
+    if let Some(modes) = status
+        .pointer("/steering/property_modes")
+        .and_then(Value::as_object)
+    {
+        for (property, mode) in modes {
+            lines.push(format!(
+                "            {} for {property}",
+                mode.as_str().unwrap_or("-")
+            ));
+        }
+    }
+    lines.push(match status.pointer("/steering/host") {
+        Some(Value::Object(_)) => format!(
+            "service     {} {} (process {})",
+            word("/steering/host/service"),
+            word("/steering/host/version"),
+            word("/host_process")
+        ),
+        _ => "service     none is attached".to_owned(),
+    });
+    lines.push(match status.pointer("/steering/checker_ready") {
+        Some(Value::Bool(true)) => {
+            format!(
+                "checker     up, {} restarts",
+                word("/steering/counts/checker_restarts")
+            )
+        }
+        _ => format!(
+            "checker     down, {} restarts",
+            word("/steering/counts/checker_restarts")
+        ),
+    });
+    for peer in status
+        .get("peers")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+    {
+        let node = peer.get("node").and_then(Value::as_str).unwrap_or("-");
+        let connected = peer.get("connected").and_then(Value::as_bool) == Some(true);
+        let standing = if connected {
+            "connected"
+        } else {
+            "not connected"
+        };
+        lines.push(format!("peer        {node} {standing}"));
+    }
+    match status.get("snapshot") {
+        Some(Value::Object(snapshot)) => {
+            let members = snapshot.get("members").and_then(Value::as_array);
+            lines.push(format!(
+                "snapshot    {} nodes, {} bytes, {} ms old when complete",
+                members.map_or(0, Vec::len),
+                word("/snapshot/bytes"),
+                word("/snapshot/age_ms")
+            ));
+            for (node, why) in snapshot
+                .get("missing")
+                .and_then(Value::as_object)
+                .into_iter()
+                .flatten()
+            {
+                lines.push(format!(
+                    "            without {node}: {}",
+                    why.as_str().unwrap_or("-")
+                ));
+            }
+        }
+        _ => lines.push("snapshot    none yet".to_owned()),
+    }
+    lines.push(format!("loaded      {}", word("/configuration/hash")));
+    if let Some(sections) = status
+        .pointer("/configuration/needs_restart")
+        .and_then(Value::as_array)
+        && !sections.is_empty()
+    {
+        let names: Vec<&str> = sections.iter().filter_map(Value::as_str).collect();
+        lines.push(format!(
+            "            a restart is needed for {}",
+            names.join(", ")
+        ));
+    }
+    lines.join("\n") + "\n"
+}

@@ -1,0 +1,268 @@
+//! `scry.toml`: one reader for the start, for `scry validate` and for a reload.
+//!
+//! A value comes from the file or, above it, from a variable such as `SCRY__CHECKER__TIME_MS`. Everything that is wrong is
+//! told at once. What is read here was checked: nothing of it is checked again elsewhere.
+
+mod check;
+mod read;
+mod sections;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use scry::properties::{Diagnostics, PropertyFile};
+use scry_protocol::{Digest, NodeId};
+
+pub(crate) use check::AdminAddress;
+pub(crate) use sections::{Configuration, Mode, Peer, Source};
+
+use crate::certificate::Identity;
+use read::Reading;
+
+/// A configuration with the files it names.
+#[derive(Clone, Debug)]
+pub(crate) struct Loaded {
+    /// What was read.
+    pub(crate) configuration: Configuration,
+    /// The node's id.
+    pub(crate) node: NodeId,
+    /// Where operators reach the agent.
+    pub(crate) admin: AdminAddress,
+    /// The certificates, unless there are no peers.
+    pub(crate) identity: Option<Identity>,
+    /// The text of the property file; empty if there is none.
+    pub(crate) properties: String,
+    /// Names all of the above but the certificates.
+    pub(crate) hash: String,
+}
+
+/// Everything that is wrong with a configuration.
+#[derive(Debug)]
+pub(crate) struct ConfigurationError {
+    file: Option<Diagnostics>,
+    elsewhere: Vec<String>,
+}
+
+impl std::error::Error for ConfigurationError {}
+
+impl fmt::Display for ConfigurationError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let file = self.file.iter().map(ToString::to_string);
+        let all: Vec<String> = file.chain(self.elsewhere.iter().cloned()).collect();
+        f.write_str(&all.join("\n\n"))
+    }
+}
+
+impl From<Diagnostics> for ConfigurationError {
+    fn from(diagnostics: Diagnostics) -> Self {
+        Self {
+            file: Some(diagnostics),
+            elsewhere: Vec::new(),
+        }
+    }
+}
+
+/// Returns the variables of this process that are meant for the configuration.
+pub(crate) fn environment() -> BTreeMap<String, String> {
+    std::env::vars_os()
+        .filter_map(|(name, value)| {
+            let name = name.into_string().ok()?;
+            // A value that is no text is no value of ours; shown with replacements, it fails where it is read.
+            let value = value.to_string_lossy().into_owned();
+            name.starts_with("SCRY__").then_some((name, value))
+        })
+        .collect()
+}
+
+impl Loaded {
+    /// Reads a configuration and the files it names.
+    ///
+    /// # Errors
+    ///
+    /// Everything that is wrong with it.
+    pub(crate) fn load(
+        path: &Path,
+        environment: &BTreeMap<String, String>,
+    ) -> Result<Self, ConfigurationError> {
+        let name = path.display().to_string();
+        let source = std::fs::read_to_string(path).map_err(|error| ConfigurationError {
+            file: None,
+            elsewhere: vec![format!("error: cannot read {name}: {error}")],
+        })?;
+        let folder = path.parent().map(PathBuf::from).unwrap_or_default();
+        let mut reading = Reading::new(&name, &source, environment)?;
+        let configuration = reading.configuration(&source);
+        check::values(&mut reading, &configuration);
+        let identity = check::identity(&mut reading, &configuration, &folder);
+        let properties = properties(&mut reading, &configuration, &folder);
+        let admin = AdminAddress::parse(&configuration.admin.listen);
+        reading.mistakes.sort();
+        if let (true, true, Some(node), Ok(admin)) = (
+            reading.mistakes.is_empty(),
+            reading.elsewhere.is_empty(),
+            configuration.node.id,
+            admin,
+        ) {
+            let text = serde_json::to_string(&(&configuration, &properties))
+                .expect("a configuration can be written");
+            return Ok(Self {
+                hash: Digest::of(text.as_bytes()).to_string(),
+                configuration,
+                node,
+                admin,
+                identity,
+                properties,
+            });
+        }
+        Err(ConfigurationError {
+            file: (!reading.mistakes.is_empty()).then_some(reading.mistakes),
+            elsewhere: reading.elsewhere,
+        })
+    }
+
+    /// Names the sections that differ from another configuration and cannot change while the agent runs.
+    pub(crate) fn needs_restart(&self, other: &Self) -> Vec<&'static str> {
+        let (one, two) = (&self.configuration, &other.configuration);
+        let known = |configuration: &Configuration| {
+            let mut peers = configuration.peers.clone();
+            peers.known.clear();
+            peers
+        };
+        [
+            ("node", one.node != two.node),
+            ("host", one.host != two.host),
+            ("peers", known(one) != known(two)),
+            ("neighborhood", one.neighborhood != two.neighborhood),
+            ("checkpoint", one.checkpoint != two.checkpoint),
+            ("log", one.log != two.log),
+            ("admin", one.admin != two.admin),
+        ]
+        .into_iter()
+        .filter_map(|(name, differs)| differs.then_some(name))
+        .collect()
+    }
+}
+
+/// Reads the property file, as far as that goes without the service.
+fn properties(reading: &mut Reading<'_>, configuration: &Configuration, folder: &Path) -> String {
+    let file = &configuration.properties.file;
+    if file.as_os_str().is_empty() {
+        return String::new();
+    }
+    let path = folder.join(file);
+    let name = path.display().to_string();
+    let bytes = match std::fs::read(&path) {
+        Ok(bytes) => bytes,
+        Err(error) => {
+            reading.complain(
+                &["properties".to_owned(), "file".to_owned()],
+                &format!("cannot read {name}: {error}"),
+                None,
+            );
+            return String::new();
+        }
+    };
+    match PropertyFile::parse(&name, &bytes) {
+        Ok(_) => String::from_utf8_lossy(&bytes).into_owned(),
+        Err(diagnostics) => {
+            reading.elsewhere.push(diagnostics.to_string());
+            String::new()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(source: &str, environment: &[(&str, &str)]) -> Result<Configuration, String> {
+        let environment = environment
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+            .collect();
+        let mut reading = Reading::new("scry.toml", source, &environment)
+            .map_err(|diagnostics| diagnostics.to_string())?;
+        let configuration = reading.configuration(source);
+        check::values(&mut reading, &configuration);
+        reading.mistakes.sort();
+        match reading.mistakes.is_empty() && reading.elsewhere.is_empty() {
+            true => Ok(configuration),
+            false => Err(ConfigurationError {
+                file: (!reading.mistakes.is_empty()).then_some(reading.mistakes),
+                elsewhere: reading.elsewhere,
+            }
+            .to_string()),
+        }
+    }
+
+    #[test]
+    fn the_sample_lists_every_value_with_its_default() {
+        let sample = include_str!("../../deploy/scry.toml");
+        let mut expect = Configuration::default();
+        expect.node.id = Some(NodeId::new(1));
+        assert_eq!(read(sample, &[]).unwrap(), expect);
+        // Equal to the defaults would also be a file in which a value is left out: each key must be there.
+        let there: serde_json::Value = config::Config::builder()
+            .add_source(config::File::from_str(sample, config::FileFormat::Toml))
+            .build()
+            .and_then(config::Config::try_deserialize)
+            .unwrap();
+        let every = serde_json::to_value(&expect).unwrap();
+        assert_eq!(there, every);
+    }
+
+    #[test]
+    fn the_environment_is_above_the_file() {
+        let source = "[node]\nid = 3\n[checker]\ntime_ms = 7\n[peers]\nknown = [{ id = 1, address = \"a:1\" }, { id = 2, address = \"b:1\" }]";
+        let environment = [
+            ("SCRY__CHECKER__TIME_MS", "9"),
+            ("SCRY__STEERING__MODE", "steer"),
+            ("SCRY__NEIGHBORHOOD__MEMBERS", "1,2"),
+            ("SCRY__CHECKPOINT__GATHER", "false"),
+        ];
+        let configuration = read(source, &environment).unwrap();
+        assert_eq!(configuration.checker.time_ms, 9);
+        assert_eq!(configuration.steering.mode, Mode::Steer);
+        assert_eq!(configuration.neighborhood.members, [1, 2].map(NodeId::new));
+        assert!(!configuration.checkpoint.gather);
+    }
+
+    #[test]
+    fn a_mistake_in_the_environment_names_its_variable() {
+        let said = read("[node]\nid = 3", &[("SCRY__CHECKER__NICE", "30")]).unwrap_err();
+        assert_eq!(said, "error: SCRY__CHECKER__NICE: is not between 0 and 19");
+        let said = read("[node]\nid = 3", &[("SCRY__CHECKER__TIM", "30")]).unwrap_err();
+        assert_eq!(said, "error: SCRY__CHECKER__TIM: unknown key `tim`");
+    }
+
+    #[test]
+    fn all_mistakes_are_told_at_once_with_their_places() {
+        let source = "[node]\nid = \"one\"\n[steering]\nmod = \"steer\"\nttl_ms = -5\n[chekcer]\n[checker]\nnice = 77\n[peers]\nknown = [{ id = 1 }, { id = 2, adress = \"a:1\", address = \"a\" }, { id = 2, address = \"b:1\" }]\n";
+        let said = read(source, &[]).unwrap_err();
+        for expect in [
+            "scry.toml:2:6",
+            "unknown key `mod`",
+            "did you mean `mode`?",
+            "scry.toml:5:10",
+            "unknown section `chekcer`",
+            "did you mean `checker`?",
+            "checker.nice: is not between 0 and 19",
+            "missing field `address`",
+            "unknown key `adress`",
+            "peers.known.1.address: is not `host:port`",
+            "n2 was named before",
+        ] {
+            assert!(said.contains(expect), "{expect} is missing in\n{said}");
+        }
+    }
+
+    #[test]
+    fn nothing_but_loopback_and_sockets_is_for_operators() {
+        assert!(AdminAddress::parse("0.0.0.0:7701").is_err());
+        assert!(AdminAddress::parse("10.1.2.3:7701").is_err());
+        assert!(AdminAddress::parse("[::1]:7701").is_ok());
+        assert!(AdminAddress::parse("/run/a.sock").is_ok());
+        assert!(AdminAddress::parse("run/a.sock").is_err());
+    }
+}

@@ -1,0 +1,233 @@
+//! What a configuration must fulfil beyond the types of its values, and the files it names.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::path::Path;
+
+use scry::checkpoint::neighborhood::NEIGHBORS_MAX;
+use scry_protocol::limit::NAME_BYTES_MAX;
+
+use super::read::Reading;
+use super::sections::{Configuration, Source};
+use crate::certificate::Identity;
+
+/// Where operators reach the agent.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) enum AdminAddress {
+    /// Over TCP, on this machine only.
+    Loopback(SocketAddr),
+    /// Over a socket in the file system.
+    Socket(std::path::PathBuf),
+}
+
+impl AdminAddress {
+    /// Reads what `admin.listen` says.
+    pub(crate) fn parse(text: &str) -> Result<Self, &'static str> {
+        if text.starts_with('/') {
+            return Ok(Self::Socket(text.into()));
+        }
+        match text.parse::<SocketAddr>() {
+            Ok(address) if address.ip().is_loopback() => Ok(Self::Loopback(address)),
+            Ok(_) => Err("is not an address of this machine alone"),
+            Err(_) => Err("is neither an address with port nor the path of a socket"),
+        }
+    }
+}
+
+/// Checks values against each other and against what is possible.
+pub(super) fn values(reading: &mut Reading<'_>, configuration: &Configuration) {
+    let mut wrong = |path: &str, what: &str, help: Option<&str>| {
+        let path: Vec<String> = path.split('.').map(str::to_owned).collect();
+        reading.complain(&path, what, help);
+    };
+    let Configuration {
+        node,
+        host,
+        peers,
+        neighborhood,
+        checkpoint,
+        checker,
+        properties,
+        steering,
+        safety,
+        log,
+        admin,
+    } = configuration;
+    if node.id.is_none() {
+        wrong(
+            "node.id",
+            "is missing",
+            Some("every node has a number of its own: `[node]` and `id = 1`"),
+        );
+    }
+    if !host.socket.is_absolute() {
+        wrong("host.socket", "is not an absolute path", None);
+    }
+    if host.user < -1 || host.user > i64::from(u32::MAX) {
+        wrong("host.user", "is not the number of a user", None);
+    }
+    if !peers.listen.is_empty() && peers.listen.parse::<SocketAddr>().is_err() {
+        wrong(
+            "peers.listen",
+            "is not an address with port",
+            Some("write `0.0.0.0:7700`, `[::]:7700`, or nothing for an agent without peers"),
+        );
+    }
+    let mut seen = BTreeSet::new();
+    for (at, peer) in peers.known.iter().enumerate() {
+        if !has_port(&peer.address) {
+            wrong(
+                &format!("peers.known.{at}.address"),
+                "is not `host:port`",
+                None,
+            );
+        }
+        if Some(peer.id) == node.id {
+            let what = format!("{} is this node itself", peer.id);
+            wrong(&format!("peers.known.{at}.id"), &what, None);
+        } else if !seen.insert(peer.id) {
+            let what = format!("{} was named before", peer.id);
+            wrong(&format!("peers.known.{at}.id"), &what, None);
+        }
+    }
+    if neighborhood.source == Source::List && neighborhood.members.is_empty() {
+        wrong(
+            "neighborhood.members",
+            "is empty, and `source` is `list`",
+            None,
+        );
+    }
+    if neighborhood.members.len() > NEIGHBORS_MAX {
+        let what = format!(
+            "has {} nodes, a neighborhood at most {NEIGHBORS_MAX}",
+            neighborhood.members.len()
+        );
+        wrong("neighborhood.members", &what, None);
+    }
+    for (at, member) in neighborhood.members.iter().enumerate() {
+        if !peers.known.iter().any(|peer| peer.id == *member) {
+            let what = format!("{member} is not among `peers.known`");
+            wrong(&format!("neighborhood.members.{at}"), &what, None);
+        }
+    }
+    if checkpoint.share_per_mille > 1000 {
+        wrong(
+            "checkpoint.share_per_mille",
+            "is more than everything (1000)",
+            None,
+        );
+    }
+    if !(0..=19).contains(&checker.nice) {
+        wrong("checker.nice", "is not between 0 and 19", None);
+    }
+    if checker.threads > 1024 {
+        wrong("checker.threads", "is more than 1024", None);
+    }
+    if checker.command.first().is_some_and(String::is_empty) {
+        wrong("checker.command", "names no program", None);
+    }
+    for (path, value) in [
+        ("checkpoint.store_bytes", checkpoint.store_bytes as u64),
+        ("checkpoint.burst_bytes", checkpoint.burst_bytes),
+        ("checkpoint.share_window_ms", checkpoint.share_window_ms),
+        ("checkpoint.rounds_max", checkpoint.rounds_max.into()),
+        ("checkpoint.round_ms", checkpoint.round_ms),
+        ("checkpoint.gathers_max", checkpoint.gathers_max as u64),
+        ("checkpoint.host_wait_ms", checkpoint.host_wait_ms),
+        ("checkpoint.waiting_max", checkpoint.waiting_max as u64),
+        ("checker.time_ms", checker.time_ms),
+        ("checker.states", checker.states),
+        ("checker.depth", checker.depth.into()),
+        ("checker.memory_bytes", checker.memory_bytes),
+        ("checker.violations", checker.violations.into()),
+        ("checker.threads", checker.threads as u64),
+        ("steering.ttl_ms", steering.ttl_ms),
+        ("steering.hits_max", steering.hits_max),
+        ("safety.deadline_ms", safety.deadline_ms),
+        ("log.rotate_bytes", log.rotate_bytes),
+    ] {
+        if value == 0 {
+            wrong(path, "is 0, which leaves nothing to be done", None);
+        }
+    }
+    for (path, value) in [
+        ("checkpoint.period_ms", checkpoint.period_ms),
+        ("checkpoint.round_ms", checkpoint.round_ms),
+        ("checkpoint.host_wait_ms", checkpoint.host_wait_ms),
+        ("checker.time_ms", checker.time_ms),
+        ("checker.grace_ms", checker.grace_ms),
+        ("steering.ttl_ms", steering.ttl_ms),
+    ] {
+        if value > DAY_MS {
+            wrong(path, "is more than a day", None);
+        }
+    }
+    // Beyond this, the bits of a burst no longer fit the account that is kept of them.
+    if checkpoint.burst_bytes > BURST_BYTES_MAX {
+        wrong("checkpoint.burst_bytes", "is more than a gigabyte", None);
+    }
+    if properties
+        .modes
+        .keys()
+        .any(|name| name.len() > NAME_BYTES_MAX)
+    {
+        wrong("properties.modes", "has a name of too many bytes", None);
+    }
+    if let Err(what) = AdminAddress::parse(&admin.listen) {
+        wrong(
+            "admin.listen",
+            what,
+            Some("write `127.0.0.1:7701` or `/run/scry/admin.sock`"),
+        );
+    }
+}
+
+const DAY_MS: u64 = 24 * 60 * 60 * 1000;
+const BURST_BYTES_MAX: u64 = 1 << 30;
+
+/// Reads the certificates a configuration names.
+pub(super) fn identity(
+    reading: &mut Reading<'_>,
+    configuration: &Configuration,
+    folder: &Path,
+) -> Option<Identity> {
+    let node = configuration.node.id?;
+    let peers = &configuration.peers;
+    if peers.listen.is_empty() {
+        return None;
+    }
+    match Identity::load(
+        node,
+        &folder.join(&peers.certificate),
+        &folder.join(&peers.key),
+        &folder.join(&peers.authority),
+    ) {
+        Ok(identity) => Some(identity),
+        Err(error) => {
+            let path = ["peers".to_owned(), error.field().to_owned()];
+            reading.complain(
+                &path,
+                &error.to_string(),
+                Some("`scry cert init` makes certificates for a cluster"),
+            );
+            None
+        }
+    }
+}
+
+/// Tells whether a text is `host:port`, without asking any name server.
+fn has_port(address: &str) -> bool {
+    if address.parse::<SocketAddr>().is_ok() {
+        return true;
+    }
+    match address.rsplit_once(':') {
+        Some((host, port)) => {
+            let is_name = !host.is_empty()
+                && host
+                    .bytes()
+                    .all(|byte| byte.is_ascii_alphanumeric() || b".-_".contains(&byte));
+            is_name && port.parse::<u16>().is_ok_and(|port| port > 0)
+        }
+        None => false,
+    }
+}

@@ -1,0 +1,522 @@
+//! From snapshot to filter: the agent's controller, as a core without IO.
+//!
+//! Facts come from the checkpoint manager (snapshots), the checker, the host, neighbors' agents, the operator and the
+//! clock; work goes to all of them ([`Output`]). Feed it a fact, poll until `None`, feed it the next.
+//!
+//! | module | what it does |
+//! |---|---|
+//! | `running` | runs: a snapshot becomes a job, the checker's words become decisions |
+//! | `leases` | filters: vetting, installing, renewing, withdrawing |
+//! | `sharing` | paths to and from neighbors |
+//! | `modes` | how much may be done, globally and per property |
+//! | [`paths`], [`disk`] | past paths, and the file they survive a restart in |
+//! | [`status`] | what an operator may ask at any time |
+//!
+//! # Decisions
+//!
+//! - One run at a time. A snapshot that comes while a search goes on waits, and a newer one takes its place: cancelling
+//!   instead would let a short period keep every search shallow, and the budget bounds the wait.
+//! - A filter is in force from the moment it is proved until its lease ends, or until a later run ends without proving
+//!   it again, however that run ended.
+//! - A filter that is proved again keeps its name, and its lease begins anew.
+//! - A run whose snapshot is older than a setting, or shows another life of the host, still reports but installs nothing.
+//! - All times here are of a clock that never goes back; the wall clock is for the log alone, and added there.
+
+pub mod disk;
+mod leases;
+mod modes;
+pub mod paths;
+mod running;
+mod sharing;
+pub mod status;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use scry::checkpoint::Time;
+use scry_protocol::filter::Mode;
+use scry_protocol::link::checker::{AgentToChecker, Budget, CheckerToAgent, Faults, Job};
+use scry_protocol::link::host::{
+    AgentToHost, Failure, Hello, HostToAgent, Isolate, PropertyMode, Rules, Stats, Welcome,
+};
+use scry_protocol::link::peer::PeerMessage;
+use scry_protocol::record::{Entry, What, Word};
+use scry_protocol::{FilterId, Incarnation, NodeId, ViolationId};
+
+pub use paths::Paths;
+pub use status::Status;
+
+/// How a controller behaves.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The agent's version, for the host.
+    pub version: String,
+    /// How much may be done at all.
+    pub mode: Mode,
+    /// Properties with a mode of their own; the lower counts.
+    pub property_modes: BTreeMap<String, Mode>,
+    /// The text of the property file; empty if the service's own properties are meant.
+    pub properties: String,
+    /// Whether snapshots are searched here.
+    pub checks: bool,
+    /// Faults a path may contain.
+    pub faults: Faults,
+    /// When a search stops.
+    pub budget: Budget,
+    /// How long beyond its budget a checker may be silent before it is told to stop, and then again before it is killed.
+    pub grace_ms: u64,
+    /// How old the oldest checkpoint of a snapshot may be when a filter is installed because of it.
+    pub snapshot_age_ms_max: u64,
+    /// How long a filter lasts.
+    pub filter_ttl_ms: u64,
+    /// How often a filter may act.
+    pub filter_hits_max: u64,
+    /// How many filters there may be at once.
+    pub filters_max: usize,
+    /// How long a filter that was disarmed may only watch when it is proved again.
+    pub disarmed_ms: u64,
+    /// Whether predictions go to the service first, which may handle them itself.
+    pub tell_service: bool,
+    /// Whether paths are shared with neighbors, and theirs looked at.
+    pub share_paths: bool,
+    /// How many neighbors' paths may wait for a snapshot.
+    pub shared_waiting_max: usize,
+    /// How long the same path is not shared again.
+    pub share_pause_ms: u64,
+    /// How many past paths are replayed in a run, and how many bytes they may have.
+    pub replay_paths_max: usize,
+    /// See `replay_paths_max`.
+    pub replay_bytes_max: usize,
+    /// How the immediate safety check copies the host.
+    pub isolate: Isolate,
+    /// How long its verdict may take.
+    pub check_deadline_ms: u64,
+    /// How old the neighbors' states may be for it.
+    pub surroundings_age_ms_max: u64,
+    /// How many outputs may wait; records are dropped beyond that, work is not.
+    pub records_waiting_max: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            mode: Mode::Audit,
+            property_modes: BTreeMap::new(),
+            properties: String::new(),
+            checks: true,
+            faults: Faults::default(),
+            budget: Budget {
+                time_ms: 8_000,
+                states_max: 10_000_000,
+                depth_max: 64,
+                memory_bytes_max: 512 << 20,
+                violations_max: 16,
+            },
+            grace_ms: 2_000,
+            snapshot_age_ms_max: 30_000,
+            filter_ttl_ms: 60_000,
+            filter_hits_max: 1_000,
+            filters_max: 64,
+            disarmed_ms: 600_000,
+            tell_service: false,
+            share_paths: true,
+            shared_waiting_max: 32,
+            share_pause_ms: 30_000,
+            replay_paths_max: 64,
+            replay_bytes_max: 4 << 20,
+            isolate: Isolate::Speculator,
+            check_deadline_ms: 50,
+            surroundings_age_ms_max: 30_000,
+            records_waiting_max: 10_000,
+        }
+    }
+}
+
+/// What a controller wants done.
+#[derive(Debug, Eq, PartialEq)]
+pub enum Output {
+    /// Tell the checker.
+    Checker(AgentToChecker),
+    /// Tell the host.
+    Host(AgentToHost),
+    /// Tell a peer's agent.
+    Peer {
+        /// Whose.
+        to: NodeId,
+        /// What.
+        message: PeerMessage,
+    },
+    /// Write a record.
+    Log(Entry),
+    /// Write a trace file.
+    Trace {
+        /// Which violation's.
+        violation: ViolationId,
+        /// The trace as JSON.
+        json: Vec<u8>,
+    },
+    /// Keep the past paths where a restart finds them.
+    SavePaths(Vec<u8>),
+    /// Gather a snapshot soon: a neighbor's warning waits for one.
+    Gather,
+    /// Kill the checker and start another.
+    RestartChecker {
+        /// Why.
+        why: String,
+    },
+}
+
+/// What a controller has counted since it started. The first six are those of the papers.
+#[derive(Clone, Debug, Default, Eq, PartialEq, serde::Serialize)]
+pub struct Counts {
+    /// Violations predicted, each once a run.
+    pub predictions: u64,
+    /// Predictions without a safe filter.
+    pub unhelpful: u64,
+    /// Events kept from their handlers by filters.
+    pub behaviour_changes: u64,
+    /// Events kept from their handlers by the immediate safety check.
+    pub check_engagements: u64,
+    /// Violations that a snapshot showed to have happened.
+    pub uncaught_violations: u64,
+    /// Events that came to a handler, or would have.
+    pub actions: u64,
+
+    /// Runs begun.
+    pub runs: u64,
+    /// Runs that ended by themselves.
+    pub runs_finished: u64,
+    /// Runs lost because the checker crashed.
+    pub runs_crashed: u64,
+    /// Runs lost because the checker hung.
+    pub runs_hung: u64,
+    /// Snapshots that were complete.
+    pub snapshots: u64,
+    /// Snapshots that could not be gathered.
+    pub snapshots_failed: u64,
+    /// Snapshots that were never searched.
+    pub snapshots_skipped: u64,
+    /// States visited.
+    pub states: u64,
+    /// Past paths replayed.
+    pub replays: u64,
+    /// Past paths that still led to a violation.
+    pub replays_erring: u64,
+    /// Filters installed, renewals not counted.
+    pub filters_installed: u64,
+    /// Filters renewed.
+    pub filters_renewed: u64,
+    /// Filters that ended.
+    pub filters_lapsed: u64,
+    /// Filters that were not installed although the checker found them safe.
+    pub filters_rejected: u64,
+    /// Filters that were disarmed.
+    pub filters_disarmed: u64,
+    /// Events that filters would have kept from their handlers.
+    pub audit_hits: u64,
+    /// Events that the immediate safety check would have kept from their handlers.
+    pub audit_vetoes: u64,
+    /// Paths shared with neighbors.
+    pub paths_shared: u64,
+    /// Paths that neighbors shared.
+    pub paths_received: u64,
+    /// Paths shared with neighbors that they now prevent.
+    pub paths_prevented: u64,
+    /// Checkers started anew.
+    pub checker_restarts: u64,
+    /// Records dropped because too many waited.
+    pub records_dropped: u64,
+    /// What failed while the service went on, by name.
+    pub failed_open: BTreeMap<&'static str, u64>,
+}
+
+/// The host as it is known here.
+#[derive(Clone, Debug)]
+struct Host {
+    incarnation: Incarnation,
+    service: String,
+    version: String,
+    /// What it last said it counted.
+    stats: Stats,
+    /// How often each thing failed there.
+    failures: BTreeMap<&'static str, u64>,
+}
+
+/// Decides what one node's agent does. Feed it a fact, poll until `None`, feed it the next.
+#[derive(Debug)]
+pub struct Controller {
+    me: NodeId,
+    options: Options,
+    paths: Paths,
+    host: Option<Host>,
+    /// Counts attachments: a run that began with another attachment installs nothing.
+    host_epoch: u64,
+    checker_ready: bool,
+    run: Option<running::Run>,
+    pending: Option<running::Waiting>,
+    last_run: Option<status::LastRun>,
+    /// Violations the last snapshot showed to have happened.
+    happened: BTreeSet<ViolationId>,
+    active: BTreeMap<FilterId, leases::Active>,
+    disarmed: Vec<leases::Disarmed>,
+    shared: sharing::Sharing,
+    counts: Counts,
+    records_waiting: usize,
+    outputs: VecDeque<Output>,
+}
+
+impl Controller {
+    /// Begins without a host and without a checker.
+    pub fn new(me: NodeId, options: Options, paths: Paths) -> Self {
+        Self {
+            me,
+            options,
+            paths,
+            host: None,
+            host_epoch: 0,
+            checker_ready: false,
+            run: None,
+            pending: None,
+            last_run: None,
+            happened: BTreeSet::new(),
+            active: BTreeMap::new(),
+            disarmed: Vec::new(),
+            shared: sharing::Sharing::default(),
+            counts: Counts::default(),
+            records_waiting: 0,
+            outputs: VecDeque::new(),
+        }
+    }
+
+    /// Takes in what the host says. What concerns checkpoints is passed over.
+    pub fn handle_host(&mut self, now: Time, message: HostToAgent) {
+        match message {
+            HostToAgent::Hello(hello) => self.attach(now, hello),
+            HostToAgent::Goodbye(_) => self.handle_host_gone(now, "it ended in good order"),
+            HostToAgent::Stats(stats) => self.take_stats(stats),
+            HostToAgent::FilterHit(hit) => self.filter_hit(&hit),
+            HostToAgent::FilterEnded(ended) => self.filter_ended(now, &ended),
+            HostToAgent::Veto(veto) => {
+                if veto.acted {
+                    self.counts.check_engagements += 1;
+                } else {
+                    self.counts.audit_vetoes += 1;
+                }
+                self.log(What::Veto {
+                    property: veto.property,
+                    event: veto.event,
+                    explanation: veto.explanation,
+                    acted: veto.acted,
+                    elapsed_us: veto.elapsed_us,
+                });
+            }
+            HostToAgent::FailedOpen(failed) => {
+                let name = failure_name(failed.failure);
+                let before = match &mut self.host {
+                    Some(host) => host.failures.insert(name, failed.count).unwrap_or(0),
+                    None => 0,
+                };
+                let new = failed.count.saturating_sub(before).max(1);
+                self.fail_open(name, new, failed.detail);
+            }
+            HostToAgent::Checkpoint(_) | HostToAgent::Neighbors(_) | HostToAgent::Contacts(_) => {}
+        }
+    }
+
+    /// Learns that the host is gone: its process ended or its socket closed.
+    pub fn handle_host_gone(&mut self, _now: Time, why: &str) {
+        if self.host.take().is_none() {
+            return;
+        }
+        self.host_epoch += 1;
+        self.log(What::HostDown {
+            why: why.to_owned(),
+        });
+        self.forget_filters("host-gone");
+    }
+
+    /// Takes in what the checker says.
+    pub fn handle_checker(&mut self, now: Time, message: CheckerToAgent) {
+        match message {
+            CheckerToAgent::Ready(_) => {
+                self.checker_ready = true;
+                self.start_pending(now);
+            }
+            CheckerToAgent::Progress(progress) => self.progress(&progress),
+            CheckerToAgent::Replayed(replayed) => self.replayed(now, replayed),
+            CheckerToAgent::Found(found) => self.found(now, *found),
+            CheckerToAgent::Report(report) => self.report(now, report),
+        }
+    }
+
+    /// Learns that the checker is gone. It costs the run that was going on, nothing else.
+    pub fn handle_checker_gone(&mut self, now: Time, why: &str) {
+        self.checker_ready = false;
+        self.counts.checker_restarts += 1;
+        let count = self.counts.checker_restarts;
+        self.log(What::CheckerRestart {
+            why: why.to_owned(),
+            count,
+            wait_ms: None,
+        });
+        if self.run.is_some() {
+            self.counts.runs_crashed += 1;
+            self.fail_open("checker-crashed", 1, why.to_owned());
+            self.end_run(now, "crashed", why);
+        }
+    }
+
+    /// Learns that time has passed.
+    pub fn handle_timeout(&mut self, now: Time) {
+        self.watch_checker(now);
+        self.expire_filters(now);
+        self.disarmed.retain(|disarmed| disarmed.until > now);
+        self.shared.expire(now);
+    }
+
+    /// Learns that the options are others now. Rules go to the host at once, the rest counts from the next run on; the
+    /// modes of the new options replace what was set at run time.
+    pub fn handle_options(&mut self, now: Time, options: Options) {
+        let mode = options.mode;
+        let changed = self.options.mode != mode;
+        self.options = options;
+        if changed {
+            self.tell_mode(mode);
+        }
+        self.tell_rules();
+        self.lower_filters(now);
+    }
+
+    /// Returns what is to be done next.
+    pub fn poll_output(&mut self) -> Option<Output> {
+        let output = self.outputs.pop_front()?;
+        if matches!(output, Output::Log(_)) {
+            self.records_waiting -= 1;
+        }
+        Some(output)
+    }
+
+    /// Returns when to call [`handle_timeout`](Self::handle_timeout) if nothing happens before.
+    pub fn poll_timeout(&self) -> Option<Time> {
+        let run = self.run.as_ref().map(|run| run.deadline);
+        let filters = self.active.values().map(leases::Active::overdue);
+        filters.chain(run).min()
+    }
+
+    /// Returns how this controller behaves.
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// Returns what was counted.
+    pub fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    /// Returns the past paths.
+    pub fn paths(&self) -> &Paths {
+        &self.paths
+    }
+
+    fn attach(&mut self, now: Time, hello: Hello) {
+        if self.host.is_some() {
+            self.handle_host_gone(now, "another connection took its place");
+        }
+        self.host_epoch += 1;
+        let dropped = self.paths.serve(&hello.service, &hello.version);
+        self.log(What::HostUp {
+            service: hello.service.clone(),
+            version: hello.version.clone(),
+        });
+        if dropped > 0 {
+            self.log(What::Paths {
+                kept: 0,
+                dropped: dropped as u64,
+                why: "they are of another version of the service".to_owned(),
+            });
+            self.save_paths();
+        }
+        self.host = Some(Host {
+            incarnation: hello.incarnation,
+            service: hello.service,
+            version: hello.version,
+            stats: Stats::default(),
+            failures: BTreeMap::new(),
+        });
+        let welcome = Welcome {
+            version: self.options.version.clone(),
+            mode: self.options.mode,
+        };
+        self.outputs.push_back(Output::Host(welcome.into()));
+        self.tell_rules();
+    }
+
+    fn tell_rules(&mut self) {
+        if self.host.is_none() {
+            return;
+        }
+        let modes = self.options.property_modes.iter();
+        let rules = Rules {
+            properties: self.options.properties.clone(),
+            modes: modes
+                .map(|(property, &mode)| PropertyMode {
+                    property: property.clone(),
+                    mode,
+                })
+                .take(scry_protocol::limit::PROPERTIES_MAX)
+                .collect(),
+            isolate: self.options.isolate,
+            deadline_ms: self.options.check_deadline_ms,
+            surroundings_age_ms_max: self.options.surroundings_age_ms_max,
+        };
+        self.outputs.push_back(Output::Host(Box::new(rules).into()));
+    }
+
+    /// Counts are since the host's start, and a frame may be lost: what is new is the difference.
+    fn take_stats(&mut self, stats: Stats) {
+        if let Some(host) = &mut self.host {
+            self.counts.actions += stats.events.saturating_sub(host.stats.events);
+            host.stats = stats;
+        }
+    }
+
+    fn log(&mut self, entry: impl Into<Entry>) {
+        if self.records_waiting >= self.options.records_waiting_max {
+            self.counts.records_dropped += 1;
+            return;
+        }
+        self.records_waiting += 1;
+        self.outputs.push_back(Output::Log(entry.into()));
+    }
+
+    fn fail_open(&mut self, failure: &'static str, new: u64, detail: String) {
+        let count = self.counts.failed_open.entry(failure).or_default();
+        *count += new;
+        let what = What::FailedOpen {
+            failure: failure.to_owned(),
+            count: *count,
+            detail,
+        };
+        self.log(what);
+    }
+
+    fn save_paths(&mut self) {
+        self.outputs
+            .push_back(Output::SavePaths(self.paths.write()));
+    }
+}
+
+/// The name of a failure in the log and in metrics.
+fn failure_name(failure: Failure) -> &'static str {
+    match failure {
+        Failure::CheckLate => "check-late",
+        Failure::SpeculatorGone => "speculator-gone",
+        Failure::ForkFailed => "fork-failed",
+        Failure::RulesUnfit => "rules-unfit",
+        Failure::SurroundingsUnreadable => "surroundings-unreadable",
+        Failure::SurroundingsStale => "surroundings-stale",
+        Failure::CheckpointTooLarge => "checkpoint-too-large",
+    }
+}

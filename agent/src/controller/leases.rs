@@ -1,0 +1,365 @@
+//! Filters as leases: which of the checker's remedies are installed, for how long, and when they are withdrawn.
+
+use scry_protocol::RunId;
+use scry_protocol::filter::{Action, Filter, Matcher};
+use scry_protocol::limit::FILTERS_MAX;
+use scry_protocol::link::host::{
+    FilterEnd, FilterEnded, FilterHit, InstallFilters, Predicted, WithdrawFilters,
+};
+use scry_protocol::record::{Shown, describe};
+
+use super::*;
+
+/// How long after its lease a filter is still counted, in case the hook's word about it is on its way.
+const OVERDUE_MS: u64 = 2_000;
+/// How many disarmed filters are remembered.
+const DISARMED_MAX: usize = 256;
+
+/// A filter that the host has.
+#[derive(Clone, Debug)]
+pub(super) struct Active {
+    pub(super) filter: Filter,
+    /// The run that last proved it.
+    pub(super) run: RunId,
+    /// When its lease ends, by a clock that never goes back.
+    pub(super) until: Time,
+    pub(super) hits: u64,
+}
+
+impl Active {
+    pub(super) fn overdue(&self) -> Time {
+        self.until.after_millis(OVERDUE_MS)
+    }
+}
+
+/// What a filter did that blocked too much: it may only watch for a while.
+#[derive(Clone, Debug)]
+pub(super) struct Disarmed {
+    matcher: Matcher,
+    action: Action,
+    pub(super) until: Time,
+}
+
+/// A prediction for which a filter is sought.
+pub(super) struct Case<'a> {
+    pub(super) run: RunId,
+    pub(super) violation: ViolationId,
+    pub(super) property: &'a str,
+    pub(super) explanation: &'a str,
+    pub(super) path: &'a [u8],
+    /// Where the proof comes from: `search` or `replay`.
+    pub(super) by: &'static str,
+    /// Why nothing may be installed whatever is proposed, if so.
+    pub(super) forbidden: Option<&'a str>,
+    /// Why there is no remedy, if there is none.
+    pub(super) unhelpful: &'a str,
+}
+
+impl Controller {
+    /// Takes the first remedy that may be installed, and tells how much the installed one may do.
+    pub(super) fn remedy(
+        &mut self,
+        now: Time,
+        case: &Case<'_>,
+        remedies: Vec<Filter>,
+    ) -> Option<Mode> {
+        if remedies.is_empty() {
+            self.counts.unhelpful += 1;
+            let why = match case.unhelpful {
+                "" => "nothing safe was found",
+                why => why,
+            };
+            self.reject(case, None, why);
+            return None;
+        }
+        for mut filter in remedies {
+            if filter.property.is_empty() {
+                filter.property = case.property.to_owned();
+            }
+            filter.violation = case.violation;
+            let twin = self.twin(&filter);
+            filter.id = twin.unwrap_or_else(|| FilterId::new(self.paths.next_filter()));
+            let what = What::FilterProposed {
+                property: filter.property.clone(),
+                filters: describe(&filter),
+                action: Word(filter.action),
+            };
+            self.log(case.entry(what).of_filter(filter.id));
+            if let Some(why) = self.objection(case, &filter, twin.is_some()) {
+                self.counts.filters_rejected += 1;
+                self.reject(case, Some(filter.id), &why);
+                continue;
+            }
+            let what = What::FilterProved {
+                property: filter.property.clone(),
+                by: case.by.to_owned(),
+            };
+            self.log(case.entry(what).of_filter(filter.id));
+            let there = self.active.get(&filter.id);
+            if let Some(active) = there.filter(|active| active.run == case.run)
+                && !self.options.tell_service
+            {
+                // Another violation of this run is prevented by the same filter, whose lease has just begun.
+                return Some(active.filter.mode);
+            }
+            return Some(self.install(now, case, filter, twin.is_some()));
+        }
+        None
+    }
+
+    /// An installed filter that does the same.
+    fn twin(&self, filter: &Filter) -> Option<FilterId> {
+        let same = |active: &&Active| {
+            active.filter.matcher == filter.matcher
+                && active.filter.action == filter.action
+                && active.filter.property == filter.property
+        };
+        self.active
+            .values()
+            .find(same)
+            .map(|active| active.filter.id)
+    }
+
+    fn objection(&self, case: &Case<'_>, filter: &Filter, renewed: bool) -> Option<String> {
+        if let Some(why) = case.forbidden {
+            return Some(why.to_owned());
+        }
+        if self.mode_of(&filter.property) == Mode::Off {
+            return Some("its property is switched off".to_owned());
+        }
+        let fits = match (&filter.matcher, filter.action) {
+            (Matcher::Message { destination, .. }, Action::Drop | Action::Reset | Action::Hold) => {
+                *destination == self.me
+            }
+            (Matcher::Timer { .. }, Action::Postpone) | (Matcher::Call { .. }, Action::Refuse) => {
+                true
+            }
+            _ => false,
+        };
+        if !fits {
+            return Some("it is not for events of this node".to_owned());
+        }
+        let max = self.options.filters_max.min(FILTERS_MAX);
+        if !renewed && self.active.len() >= max {
+            return Some(format!("there are {max} filters already"));
+        }
+        None
+    }
+
+    fn reject(&mut self, case: &Case<'_>, filter: Option<FilterId>, why: &str) {
+        let mut entry = case.entry(What::FilterRejected {
+            property: case.property.to_owned(),
+            why: why.to_owned(),
+        });
+        entry.filter = filter.map(Shown);
+        self.log(entry);
+    }
+
+    fn install(&mut self, now: Time, case: &Case<'_>, mut filter: Filter, renewed: bool) -> Mode {
+        let disarmed = self
+            .disarmed
+            .iter()
+            .any(|disarmed| disarmed.matcher == filter.matcher && disarmed.action == filter.action);
+        let allowed = self.mode_of(&filter.property);
+        filter.mode = if disarmed {
+            allowed.min(Mode::Audit)
+        } else {
+            allowed
+        };
+        filter.ttl_ms = self.options.filter_ttl_ms;
+        filter.hits_max = self.options.filter_hits_max;
+        if filter.reason.is_empty() {
+            filter.reason = format!("{}: {}", case.violation, case.explanation);
+            truncate(&mut filter.reason, scry_protocol::limit::TEXT_BYTES_MAX);
+        }
+        let (id, mode) = (filter.id, filter.mode);
+        // The service is only asked where it may also act: audit never touches it.
+        let told_service = self.options.tell_service && mode == Mode::Steer;
+        let what = What::FilterInstalled {
+            property: filter.property.clone(),
+            filters: describe(&filter),
+            action: Word(filter.action),
+            mode: Word(mode),
+            ttl_ms: filter.ttl_ms,
+            hits_max: filter.hits_max,
+            renewed,
+            told_service,
+        };
+        self.log(case.entry(what).of_filter(id));
+        let frame: AgentToHost = if told_service {
+            Box::new(Predicted {
+                violation: case.violation,
+                property: filter.property.clone(),
+                explanation: case.explanation.to_owned(),
+                path: case.path.to_vec(),
+                filters: vec![filter.clone()],
+            })
+            .into()
+        } else {
+            InstallFilters {
+                run: case.run,
+                filters: vec![filter.clone()],
+            }
+            .into()
+        };
+        self.outputs.push_back(Output::Host(frame));
+        if renewed {
+            self.counts.filters_renewed += 1;
+        } else {
+            self.counts.filters_installed += 1;
+        }
+        if let Some(run) = &mut self.run {
+            run.installed += 1;
+        }
+        let hits = self.active.get(&id).map_or(0, |active| active.hits);
+        self.active.insert(
+            id,
+            Active {
+                until: now.after_millis(filter.ttl_ms),
+                filter,
+                run: case.run,
+                hits,
+            },
+        );
+        mode
+    }
+
+    /// Takes filters back from the host.
+    pub(super) fn withdraw(&mut self, filters: &[FilterId], why: &str) {
+        if filters.is_empty() {
+            return;
+        }
+        if self.host.is_some() {
+            let frame = WithdrawFilters {
+                filters: Some(filters.to_vec()),
+            };
+            self.outputs.push_back(Output::Host(frame.into()));
+        }
+        for id in filters {
+            if let Some(active) = self.active.remove(id) {
+                self.lapse(&active, why, active.hits);
+            }
+        }
+    }
+
+    /// what the run that ends has not proved again falls. Returns how many fell.
+    pub(super) fn withdraw_unproved(&mut self, run: RunId) -> u32 {
+        let unproved = self.active.iter().filter(|(_, active)| active.run != run);
+        let unproved: Vec<FilterId> = unproved.map(|(id, _)| *id).collect();
+        self.withdraw(&unproved, "not-proved-again");
+        u32::try_from(unproved.len()).unwrap_or(u32::MAX)
+    }
+
+    /// The hook has dropped all of them by itself.
+    pub(super) fn forget_filters(&mut self, why: &str) {
+        for active in std::mem::take(&mut self.active).into_values() {
+            self.lapse(&active, why, active.hits);
+        }
+    }
+
+    /// The hook ends leases by itself; this is for those of whose end nothing was heard.
+    pub(super) fn expire_filters(&mut self, now: Time) {
+        let over: Vec<FilterId> = self
+            .active
+            .iter()
+            .filter(|(_, active)| active.overdue() <= now)
+            .map(|(id, _)| *id)
+            .collect();
+        for id in over {
+            if let Some(active) = self.active.remove(&id) {
+                self.lapse(&active, "lapsed", active.hits);
+            }
+        }
+    }
+
+    pub(super) fn filter_hit(&mut self, hit: &FilterHit) {
+        // A hit may be told after the filter's end; it is written down all the same.
+        let (new, property, owner) = match self.active.get_mut(&hit.filter) {
+            Some(active) => {
+                let new = hit.hits.saturating_sub(active.hits);
+                active.hits = active.hits.max(hit.hits);
+                let filter = &active.filter;
+                (
+                    new,
+                    filter.property.clone(),
+                    Some((active.run, filter.violation)),
+                )
+            }
+            None => (1, String::new(), None),
+        };
+        if hit.acted {
+            self.counts.behaviour_changes += new;
+        } else {
+            self.counts.audit_hits += new;
+        }
+        let mut entry = Entry::new(What::FilterHit {
+            property,
+            event: hit.event.clone(),
+            acted: hit.acted,
+            hits: hit.hits,
+        })
+        .of_filter(hit.filter);
+        if let Some((run, violation)) = owner {
+            entry = entry.of_run(run).of_violation(violation);
+        }
+        self.log(entry);
+    }
+
+    pub(super) fn filter_ended(&mut self, now: Time, ended: &FilterEnded) {
+        // The end of what was withdrawn from here is known already.
+        let Some(active) = self.active.remove(&ended.filter) else {
+            return;
+        };
+        if ended.end == FilterEnd::Disarmed {
+            self.counts.filters_disarmed += 1;
+            if self.disarmed.len() == DISARMED_MAX {
+                self.disarmed.remove(0);
+            }
+            self.disarmed.push(Disarmed {
+                matcher: active.filter.matcher.clone(),
+                action: active.filter.action,
+                until: now.after_millis(self.options.disarmed_ms),
+            });
+        }
+        let missed = ended.hits.saturating_sub(active.hits);
+        match active.filter.mode {
+            Mode::Steer => self.counts.behaviour_changes += missed,
+            Mode::Audit | Mode::Off => self.counts.audit_hits += missed,
+        }
+        self.lapse(&active, &Word(ended.end).to_string(), ended.hits);
+    }
+
+    fn lapse(&mut self, active: &Active, why: &str, hits: u64) {
+        self.counts.filters_lapsed += 1;
+        let entry = Entry::new(What::FilterLapsed {
+            property: active.filter.property.clone(),
+            why: why.to_owned(),
+            hits,
+        });
+        self.log(
+            entry
+                .of_run(active.run)
+                .of_violation(active.filter.violation)
+                .of_filter(active.filter.id),
+        );
+    }
+}
+
+impl Case<'_> {
+    pub(super) fn entry(&self, what: What) -> Entry {
+        Entry::new(what)
+            .of_run(self.run)
+            .of_violation(self.violation)
+    }
+}
+
+/// Cuts a text to a number of bytes, at the end of a letter.
+fn truncate(text: &mut String, bytes_max: usize) {
+    if text.len() > bytes_max {
+        let end = (0..=bytes_max)
+            .rev()
+            .find(|&at| text.is_char_boundary(at))
+            .unwrap_or(0);
+        text.truncate(end);
+    }
+}

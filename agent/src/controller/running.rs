@@ -1,0 +1,547 @@
+//! Runs: a snapshot becomes a job, and what the checker says becomes decisions.
+
+use scry_protocol::compress::Packed;
+use scry_protocol::filter::Filter;
+use scry_protocol::limit::{PATHS_MAX, SNAPSHOT_FRAME_BYTES_MAX};
+use scry_protocol::link::checker::{Cancel, Found, PastPath, Progress, Replayed, Report};
+use scry_protocol::link::host::{Neighbor, Surroundings};
+use scry_protocol::record::{Absent, Shown};
+use scry_protocol::{RunId, Snapshot};
+
+use super::leases::Case;
+use super::status::LastRun;
+use super::*;
+
+/// What a job or the surroundings may take beside the checkpoints in them.
+const FRAME_REST_BYTES: usize = 1 << 20;
+/// What a trace may unpack to.
+const TRACE_UNPACKED_BYTES_MAX: usize = 64 << 20;
+
+/// A snapshot that waits for the checker.
+#[derive(Clone, Debug)]
+pub(super) struct Waiting {
+    run: RunId,
+    snapshot: Snapshot,
+    at: Time,
+    host_epoch: u64,
+}
+
+/// A run that goes on.
+#[derive(Clone, Debug)]
+pub(super) struct Run {
+    pub(super) id: RunId,
+    pub(super) started: Time,
+    /// When the checker is told to stop, or, having been told, is given up.
+    pub(super) deadline: Time,
+    told_to_stop: bool,
+    host_epoch: u64,
+    /// When the snapshot was complete, and how old it was then.
+    snapshot_at: Time,
+    snapshot_age_ms: u64,
+    missing: u32,
+    pub(super) states: u64,
+    pub(super) depth: u32,
+    replayed: u32,
+    pub(super) installed: u32,
+    /// Violations predicted in it.
+    seen: BTreeSet<ViolationId>,
+    /// Violations its snapshot shows.
+    happened: BTreeSet<ViolationId>,
+    /// Neighbors' paths that it replays and has not answered for.
+    pub(super) shared: BTreeSet<ViolationId>,
+}
+
+impl Run {
+    fn snapshot_age_ms(&self, now: Time) -> u64 {
+        let since = now.millis_since(self.snapshot_at);
+        self.snapshot_age_ms.saturating_add(since)
+    }
+}
+
+impl Controller {
+    /// Takes in a snapshot: the immediate check gets the neighbors' states, the checker a job.
+    pub fn handle_snapshot(&mut self, now: Time, on_demand: bool, snapshot: Snapshot) {
+        self.counts.snapshots += 1;
+        self.tell_surroundings(&snapshot);
+        let run = RunId::new(self.paths.next_run());
+        let bodies: usize = snapshot
+            .members
+            .iter()
+            .map(|member| member.body.len())
+            .sum();
+        let room = SNAPSHOT_FRAME_BYTES_MAX
+            .saturating_sub(FRAME_REST_BYTES + self.options.properties.len())
+            .saturating_sub(self.options.replay_bytes_max);
+        let skip = if self.options.mode == Mode::Off {
+            Some("the mode is off")
+        } else if !self.options.checks {
+            Some("this node does not search")
+        } else if self.host.is_none() {
+            Some("there is no host to protect")
+        } else if bodies > room {
+            self.fail_open("snapshot-too-large", 1, format!("{bodies} bytes"));
+            Some("it is too large for the checker")
+        } else {
+            None
+        };
+        let searched = skip.is_none() && self.checker_ready && self.run.is_none();
+        let fate = match skip {
+            Some(_) => "skipped",
+            None if searched => "searched",
+            None => "waits",
+        };
+        self.log_snapshot(run, on_demand, &snapshot, fate, skip);
+        if skip.is_some() {
+            self.counts.snapshots_skipped += 1;
+            return;
+        }
+        let waiting = Waiting {
+            run,
+            snapshot,
+            at: now,
+            host_epoch: self.host_epoch,
+        };
+        if let Some(older) = self.pending.replace(waiting) {
+            let why = if self.checker_ready {
+                "a newer one took its place"
+            } else {
+                self.fail_open(
+                    "checker-missing",
+                    1,
+                    "a snapshot was not searched".to_owned(),
+                );
+                "there was no checker"
+            };
+            self.skip(&older, why);
+        }
+        self.start_pending(now);
+    }
+
+    /// Learns that no snapshot could be gathered.
+    pub fn handle_snapshot_failed(&mut self, _now: Time, on_demand: bool, why: &str) {
+        self.counts.snapshots_failed += 1;
+        self.log(What::Snapshot {
+            number: None,
+            members: Vec::new(),
+            missing: Vec::new(),
+            rounds: 0,
+            elapsed_ms: 0,
+            age_ms: 0,
+            on_demand,
+            fate: "failed".to_owned(),
+            why: Some(why.to_owned()),
+        });
+        self.fail_open("snapshot-failed", 1, why.to_owned());
+    }
+
+    /// Learns that a job could not be given to the checker.
+    pub fn handle_job_unsent(&mut self, now: Time, run: RunId, why: &str) {
+        if self.run.as_ref().is_some_and(|running| running.id == run) {
+            self.fail_open("job-unsent", 1, why.to_owned());
+            self.end_run(now, "unsent", why);
+        }
+    }
+
+    fn log_snapshot(
+        &mut self,
+        run: RunId,
+        on_demand: bool,
+        snapshot: &Snapshot,
+        fate: &str,
+        why: Option<&str>,
+    ) {
+        let what = What::Snapshot {
+            number: Some(snapshot.number.get()),
+            members: snapshot
+                .members
+                .iter()
+                .map(|member| Shown(member.node))
+                .collect(),
+            missing: snapshot.missing.iter().map(Absent::from).collect(),
+            rounds: snapshot.rounds,
+            elapsed_ms: snapshot.elapsed_ms,
+            age_ms: snapshot.age_ms(),
+            on_demand,
+            fate: fate.to_owned(),
+            why: why.map(str::to_owned),
+        };
+        self.log(Entry::new(what).of_run(run));
+    }
+
+    fn skip(&mut self, waiting: &Waiting, why: &str) {
+        self.counts.snapshots_skipped += 1;
+        self.log_snapshot(waiting.run, false, &waiting.snapshot, "skipped", Some(why));
+    }
+
+    fn tell_surroundings(&mut self, snapshot: &Snapshot) {
+        if self.host.is_none() {
+            return;
+        }
+        let others = snapshot
+            .members
+            .iter()
+            .filter(|member| member.node != self.me);
+        let neighbors: Vec<Neighbor> = others
+            .map(|member| Neighbor {
+                node: member.node,
+                body: member.body.clone(),
+            })
+            .collect();
+        let bytes: usize = neighbors.iter().map(|neighbor| neighbor.body.len()).sum();
+        if bytes > SNAPSHOT_FRAME_BYTES_MAX - FRAME_REST_BYTES {
+            self.fail_open("surroundings-too-large", 1, format!("{bytes} bytes"));
+            return;
+        }
+        let frame = Surroundings {
+            number: snapshot.number,
+            neighbors,
+        };
+        self.outputs.push_back(Output::Host(frame.into()));
+    }
+
+    /// Gives the snapshot that waits to the checker, if it can take one.
+    pub(super) fn start_pending(&mut self, now: Time) {
+        if !self.checker_ready || self.run.is_some() {
+            return;
+        }
+        let Some(waiting) = self.pending.take() else {
+            return;
+        };
+        let age_ms = waiting.snapshot.age_ms();
+        if age_ms.saturating_add(now.millis_since(waiting.at)) > self.options.snapshot_age_ms_max {
+            self.fail_open(
+                "snapshot-stale",
+                1,
+                format!("{} waited too long", waiting.run),
+            );
+            self.skip(&waiting, "it is too old by now");
+            return;
+        }
+        self.paths.turn();
+        self.counts.runs += 1;
+        let (shared, past_paths) = self.replayed_paths();
+        let limit = self
+            .options
+            .budget
+            .time_ms
+            .saturating_add(self.options.grace_ms);
+        self.run = Some(Run {
+            id: waiting.run,
+            started: now,
+            deadline: now.after_millis(limit),
+            told_to_stop: false,
+            host_epoch: waiting.host_epoch,
+            snapshot_at: waiting.at,
+            snapshot_age_ms: age_ms,
+            missing: u32::try_from(waiting.snapshot.missing.len()).unwrap_or(u32::MAX),
+            states: 0,
+            depth: 0,
+            replayed: 0,
+            installed: 0,
+            seen: BTreeSet::new(),
+            happened: BTreeSet::new(),
+            shared,
+        });
+        let job = Job {
+            run: waiting.run,
+            snapshot: waiting.snapshot,
+            properties: self.options.properties.clone(),
+            faults: self.options.faults,
+            budget: self.options.budget,
+            past_paths,
+        };
+        self.outputs
+            .push_back(Output::Checker(Box::new(job).into()));
+    }
+
+    /// Neighbors' paths first, since somebody waits for the answer; then the best of its own.
+    fn replayed_paths(&self) -> (BTreeSet<ViolationId>, Vec<PastPath>) {
+        let count_max = self.options.replay_paths_max.min(PATHS_MAX);
+        let mut paths = self.shared.waiting_paths();
+        paths.truncate(count_max);
+        let shared: BTreeSet<ViolationId> = paths.iter().map(|path| path.violation).collect();
+        let bytes: usize = paths.iter().map(|path| path.path.len()).sum();
+        let bytes_max = self.options.replay_bytes_max.saturating_sub(bytes);
+        let own = self.paths.best(count_max, bytes_max);
+        let own = own
+            .into_iter()
+            .filter(|path| !shared.contains(&path.violation));
+        paths.extend(own);
+        paths.truncate(count_max);
+        (shared, paths)
+    }
+
+    pub(super) fn progress(&mut self, progress: &Progress) {
+        if let Some(run) = self.run.as_mut().filter(|run| run.id == progress.run) {
+            run.states = progress.states;
+            run.depth = progress.depth;
+        }
+    }
+
+    /// a path that still errs has its filter again before the search begins.
+    pub(super) fn replayed(&mut self, now: Time, replayed: Replayed) {
+        let violation = replayed.violation;
+        let Some(run) = self.run.as_mut().filter(|run| run.id == replayed.run) else {
+            return;
+        };
+        run.replayed += 1;
+        let shared = run.shared.remove(&violation);
+        let new = replayed.errs && run.seen.insert(violation);
+        let run_id = run.id;
+        self.counts.replays += 1;
+        self.counts.replays_erring += u64::from(replayed.errs);
+        self.counts.predictions += u64::from(new);
+        let known = if shared {
+            self.shared.path(violation)
+        } else {
+            let stored = self.paths.path(violation);
+            stored.map(|stored| {
+                (
+                    stored.property.clone(),
+                    stored.explanation.clone(),
+                    stored.path.clone(),
+                )
+            })
+        };
+        // A path that was given up meanwhile is not there any more; its filters say what they protect.
+        let (property, explanation, path) = known.unwrap_or_default();
+        let from = shared.then(|| self.shared.first_of(violation)).flatten();
+        let what = What::Replay {
+            property: property.clone(),
+            errs: replayed.errs,
+            remedies: u32::try_from(replayed.remedies.len()).unwrap_or(u32::MAX),
+            shared_by: from.map(Shown),
+        };
+        self.log(Entry::new(what).of_run(run_id).of_violation(violation));
+        let installed = if replayed.errs {
+            // What the checker names is what is broken here; a neighbor's claim counts only where it names nothing.
+            let named = replayed
+                .remedies
+                .first()
+                .map(|filter| filter.property.clone());
+            let property = named.filter(|name| !name.is_empty()).unwrap_or(property);
+            if shared {
+                self.paths.found(violation, &property, &explanation, &path);
+            } else {
+                self.paths.erred(violation);
+            }
+            let case = Prediction {
+                violation,
+                property,
+                explanation,
+                path,
+            };
+            self.decide(now, "replay", &case, replayed.remedies.clone(), "")
+        } else {
+            None
+        };
+        if shared {
+            self.answer(violation, replayed.errs, &replayed.remedies, installed);
+        }
+    }
+
+    pub(super) fn found(&mut self, now: Time, found: Found) {
+        let violation = found.violation;
+        let id = violation.id;
+        if !self.run.as_ref().is_some_and(|run| run.id == found.run) {
+            return;
+        }
+        let mode = self.mode_of(&violation.property);
+        if mode == Mode::Off {
+            return;
+        }
+        let trace = self.hand_out_trace(id, &violation.trace);
+        let what = What::Violation {
+            property: violation.property.clone(),
+            explanation: violation.explanation.clone(),
+            depth: violation.depth,
+            mode: Word(mode),
+            neighbor: violation.neighbor.map(Shown),
+            trace: trace.then(|| format!("{id}.json")),
+        };
+        self.log(Entry::new(what).of_run(found.run).of_violation(id));
+        let run = self.run.as_mut().expect("its presence was checked above");
+        if violation.depth == 0 {
+            // It is counted when it comes, not in every snapshot in which it is still there.
+            run.happened.insert(id);
+            self.counts.uncaught_violations += u64::from(!self.happened.contains(&id));
+            return;
+        }
+        let new = run.seen.insert(id);
+        self.counts.predictions += u64::from(new);
+        self.paths.found(
+            id,
+            &violation.property,
+            &violation.explanation,
+            &violation.path,
+        );
+        let sharer = violation.neighbor.filter(|&node| node != self.me);
+        let shared = sharer.is_some_and(|to| self.share(now, found.run, to, &violation));
+        if violation.remedies.is_empty() && shared {
+            return;
+        }
+        let case = Prediction {
+            violation: id,
+            property: violation.property,
+            explanation: violation.explanation,
+            path: violation.path,
+        };
+        self.decide(
+            now,
+            "search",
+            &case,
+            violation.remedies,
+            &violation.unhelpful,
+        );
+    }
+
+    fn decide(
+        &mut self,
+        now: Time,
+        by: &'static str,
+        prediction: &Prediction,
+        remedies: Vec<Filter>,
+        unhelpful: &str,
+    ) -> Option<Mode> {
+        let run = self.run.as_ref().expect("only a run predicts");
+        let age_ms = run.snapshot_age_ms(now);
+        let stale = age_ms > self.options.snapshot_age_ms_max;
+        let other = run.host_epoch != self.host_epoch || self.host.is_none();
+        let forbidden = if other {
+            Some("the snapshot shows another life of the host".to_owned())
+        } else if stale {
+            Some(format!("the snapshot is {age_ms} ms old"))
+        } else {
+            None
+        };
+        let run = run.id;
+        if stale && !remedies.is_empty() {
+            self.fail_open("snapshot-stale", 1, format!("{age_ms} ms in {run}"));
+        }
+        let case = Case {
+            run,
+            violation: prediction.violation,
+            property: &prediction.property,
+            explanation: &prediction.explanation,
+            path: &prediction.path,
+            by,
+            forbidden: forbidden.as_deref(),
+            unhelpful,
+        };
+        self.remedy(now, &case, remedies)
+    }
+
+    /// Hands out the trace for its file, and tells whether there is one.
+    fn hand_out_trace(&mut self, violation: ViolationId, bytes: &[u8]) -> bool {
+        if bytes.is_empty() {
+            return false;
+        }
+        let json = match bytes {
+            [b'{', ..] => Ok(bytes.to_vec()),
+            _ => rmp_serde::from_slice::<Packed>(bytes)
+                .map_err(|error| error.to_string())
+                .and_then(|packed| {
+                    let unpacked = packed.unpack(TRACE_UNPACKED_BYTES_MAX);
+                    unpacked.map_err(|error| error.to_string())
+                }),
+        };
+        match json {
+            Ok(json) => {
+                self.outputs.push_back(Output::Trace { violation, json });
+                true
+            }
+            Err(error) => {
+                self.fail_open("trace-unreadable", 1, error);
+                false
+            }
+        }
+    }
+
+    pub(super) fn report(&mut self, now: Time, report: Report) {
+        let Some(run) = self.run.as_mut().filter(|run| run.id == report.run) else {
+            return;
+        };
+        run.states = report.progress.states;
+        run.depth = report.progress.depth;
+        self.counts.runs_finished += 1;
+        let ended = Word(report.ended).to_string();
+        if report.ended == scry_protocol::link::checker::Ended::Unreadable {
+            self.fail_open("job-unreadable", 1, report.detail.clone());
+        }
+        self.end_run(now, &ended, &report.detail);
+    }
+
+    pub(super) fn cancel_run(&mut self, now: Time) {
+        let grace_ms = self.options.grace_ms;
+        if let Some(run) = self.run.as_mut().filter(|run| !run.told_to_stop) {
+            run.told_to_stop = true;
+            run.deadline = now.after_millis(grace_ms);
+            let cancel = Cancel { run: run.id };
+            self.outputs.push_back(Output::Checker(cancel.into()));
+        }
+    }
+
+    /// A checker beyond its budget is told to stop once; one that does not is given up, and the run with it.
+    pub(super) fn watch_checker(&mut self, now: Time) {
+        let Some(run) = self.run.as_ref().filter(|run| run.deadline <= now) else {
+            return;
+        };
+        if !run.told_to_stop {
+            self.cancel_run(now);
+            return;
+        }
+        let why = format!("it did not end {} within its budget", run.id);
+        self.checker_ready = false;
+        self.counts.runs_hung += 1;
+        self.fail_open("checker-hung", 1, why.clone());
+        self.outputs
+            .push_back(Output::RestartChecker { why: why.clone() });
+        self.end_run(now, "hung", &why);
+    }
+
+    pub(super) fn end_run(&mut self, now: Time, ended: &str, detail: &str) {
+        let Some(run) = self.run.take() else {
+            return;
+        };
+        self.counts.states += run.states;
+        let withdrawn = self.withdraw_unproved(run.id);
+        let last = LastRun {
+            run: Shown(run.id),
+            ended: ended.to_owned(),
+            states: run.states,
+            depth: run.depth,
+            elapsed_ms: now.millis_since(run.started),
+            snapshot_age_ms: run.snapshot_age_ms(now),
+            missing: run.missing,
+            violations: u32::try_from(run.seen.len()).unwrap_or(u32::MAX),
+            installed: run.installed,
+        };
+        let what = What::Run {
+            ended: last.ended.clone(),
+            states: last.states,
+            depth: last.depth,
+            elapsed_ms: last.elapsed_ms,
+            snapshot_age_ms: last.snapshot_age_ms,
+            missing: last.missing,
+            replayed: run.replayed,
+            violations: last.violations,
+            installed: last.installed,
+            withdrawn,
+            detail: (!detail.is_empty()).then(|| detail.to_owned()),
+        };
+        self.log(Entry::new(what).of_run(run.id));
+        self.last_run = Some(last);
+        self.happened = run.happened;
+        self.give_up_shared(&run.shared);
+        self.save_paths();
+        self.start_pending(now);
+    }
+}
+
+/// What is known of a prediction that is decided on.
+struct Prediction {
+    violation: ViolationId,
+    property: String,
+    explanation: String,
+    path: Vec<u8>,
+}

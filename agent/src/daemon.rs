@@ -1,0 +1,112 @@
+//! The agent as it runs: one task that owns all decisions, and links around it that turn the world into facts.
+//!
+//! | module | what it does |
+//! |---|---|
+//! | `start` | from a configuration to running links, and their end in good order |
+//! | `node` | the task that owns the checkpoint manager and the controller |
+//! | `journal` | the controller's files |
+//! | `options` | from the configuration to the options of both |
+//! | `status` | what an operator may ask |
+
+mod journal;
+mod node;
+mod options;
+mod start;
+mod status;
+
+use scry_protocol::NodeId;
+use scry_protocol::link::checker::CheckerToAgent;
+use scry_protocol::link::host::{Hello, HostToAgent};
+use tokio::sync::oneshot;
+
+pub(crate) use start::{ANSWER_WAIT, run};
+pub(crate) use status::{PeerStatus, SnapshotSummary, Status};
+
+use crate::configuration::Mode;
+use crate::link::host::HostLink;
+
+/// How many facts may wait; whoever brings one waits if there are more.
+const FACTS_MAX: usize = 1024;
+
+/// Something that happened.
+#[derive(Debug)]
+pub(crate) enum Fact {
+    /// A service is attached.
+    HostUp {
+        /// How to answer it.
+        link: HostLink,
+        /// Who it is.
+        hello: Hello,
+    },
+    /// It said something.
+    Host {
+        /// On which link.
+        serial: u64,
+        /// What.
+        message: HostToAgent,
+    },
+    /// It is gone.
+    HostGone {
+        /// Which link.
+        serial: u64,
+    },
+    /// A peer sent a frame, which was found to be one.
+    Frame {
+        /// Who, as its certificate says.
+        from: NodeId,
+        /// The frame.
+        frame: Vec<u8>,
+    },
+    /// A peer is connected.
+    PeerUp {
+        /// Who.
+        peer: NodeId,
+        /// Where.
+        address: String,
+    },
+    /// A peer cannot be reached, or no longer.
+    PeerLost {
+        /// Who.
+        peer: NodeId,
+        /// Why.
+        why: String,
+    },
+    /// The checker said something.
+    Checker(CheckerToAgent),
+    /// The checker is gone; another will be started.
+    CheckerGone {
+        /// Why.
+        why: String,
+    },
+    /// An operator asks.
+    Ask(Ask),
+}
+
+/// What an operator may ask. An answer that nobody waits for any more is dropped.
+#[derive(Debug)]
+pub(crate) enum Ask {
+    /// How things stand.
+    Status(oneshot::Sender<Box<Status>>),
+    /// To do more or less from now on.
+    Mode {
+        /// What to do.
+        mode: Mode,
+        /// About which property; all if absent.
+        property: Option<String>,
+        /// Done.
+        done: oneshot::Sender<()>,
+    },
+    /// To read the configuration again.
+    Reload(oneshot::Sender<Result<Reloaded, String>>),
+    /// To gather a snapshot now.
+    Snapshot(oneshot::Sender<Result<SnapshotSummary, String>>),
+}
+
+/// What a reload did.
+#[derive(Clone, Debug, serde::Serialize)]
+pub(crate) struct Reloaded {
+    /// Names the configuration that is loaded now.
+    pub(crate) hash: String,
+    /// Sections that changed but count only after a restart.
+    pub(crate) needs_restart: Vec<&'static str>,
+}

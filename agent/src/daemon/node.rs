@@ -1,0 +1,431 @@
+//! The task that owns the checkpoint manager and the controller: performs every output, awaits one fact, handles it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use scry::checkpoint::Time;
+use scry::checkpoint::manager::{CheckpointManager, Output};
+use scry_agent::controller::{self, Controller};
+use scry_protocol::frame;
+use scry_protocol::link::host::{AgentToHost, HostToAgent};
+use scry_protocol::link::peer::PeerMessage;
+use scry_protocol::record::{Shown, What, Word};
+use scry_protocol::{GatherId, NodeId};
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::{Duration, Instant};
+use tracing::{debug, error, info, warn};
+
+use super::journal::Journal;
+use super::status::{CheckpointStatus, ConfigurationStatus, PeerStatus};
+use super::{Ask, Fact, Reloaded, SnapshotSummary, Status, options};
+use crate::configuration::{Loaded, environment};
+use crate::link::checker::Checker;
+use crate::link::host::HostLink;
+use crate::link::peers::Peers;
+use crate::link::shown;
+use crate::notify::Notifier;
+
+/// Who waits for a snapshot.
+type SnapshotWaiter = oneshot::Sender<Result<SnapshotSummary, String>>;
+
+/// One node's agent.
+pub(super) struct Node {
+    pub(super) file: PathBuf,
+    pub(super) loaded: Loaded,
+    pub(super) manager: CheckpointManager,
+    pub(super) controller: Controller,
+    pub(super) journal: Journal,
+    pub(super) facts: mpsc::Receiver<Fact>,
+    pub(super) peers: Option<Peers>,
+    pub(super) checker: Checker,
+    pub(super) notifier: Arc<Notifier>,
+    pub(super) started: Instant,
+    pub(super) standing: Standing,
+}
+
+/// What is only remembered to be shown.
+#[derive(Default)]
+pub(super) struct Standing {
+    host: Option<HostLink>,
+    connected: BTreeSet<NodeId>,
+    over_bandwidth: u64,
+    asked: BTreeMap<GatherId, SnapshotWaiter>,
+    snapshot: Option<SnapshotSummary>,
+
+    needs_restart: Vec<&'static str>,
+    reloads: u64,
+    reloads_failed: u64,
+}
+
+impl Node {
+    fn now(&self) -> Time {
+        Time::from_millis(self.started.elapsed().as_millis() as u64)
+    }
+
+    /// Runs until told to stop, then says so to peers.
+    pub(super) async fn run(mut self, mut shutdown: watch::Receiver<bool>) {
+        let started = What::Started {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            mode: Word(self.controller.options().mode),
+            configuration: self.loaded.hash.clone(),
+        };
+        self.journal.record(started.into());
+        loop {
+            self.perform();
+            let due = [self.manager.poll_timeout(), self.controller.poll_timeout()];
+            let due = due
+                .into_iter()
+                .flatten()
+                .min()
+                .map(|time| self.started + Duration::from_millis(time.as_millis()));
+            let timeout = async {
+                match due {
+                    Some(due) => tokio::time::sleep_until(due).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                _ = shutdown.wait_for(|stop| *stop) => break,
+                fact = self.facts.recv() => match fact {
+                    Some(fact) => self.handle(fact),
+                    None => break,
+                },
+                () = timeout => {
+                    let now = self.now();
+                    self.manager.handle_timeout(now);
+                    self.controller.handle_timeout(now);
+                }
+            }
+        }
+        let now = self.now();
+        self.manager.handle_shutdown(now);
+        self.perform();
+        if let Some(peers) = &self.peers {
+            peers.close().await;
+        }
+        if let Some(link) = &self.standing.host {
+            link.close();
+        }
+        let why = "a signal".to_owned();
+        self.journal.record(What::Stopped { why }.into());
+        let journal = self.journal;
+        // What is left to be written is little, and must be on disk before the process ends.
+        let _ = tokio::task::spawn_blocking(move || journal.close()).await;
+    }
+
+    fn handle(&mut self, fact: Fact) {
+        let now = self.now();
+        match fact {
+            Fact::HostUp { link, hello } => {
+                if self.standing.host.take().is_some() {
+                    self.manager.handle_host_gone(now);
+                }
+                self.checker.attached(link.process);
+                self.standing.host = Some(link);
+                self.handle_host(now, HostToAgent::Hello(hello));
+            }
+            Fact::Host { serial, message } => {
+                if self.is_attached(serial) {
+                    self.handle_host(now, message);
+                }
+            }
+            Fact::HostGone { serial } => {
+                if self.is_attached(serial) {
+                    self.standing.host = None;
+                    self.manager.handle_host_gone(now);
+                    self.controller.handle_host_gone(now, "its socket closed");
+                }
+            }
+            Fact::Frame { from, frame } => self.handle_frame(now, from, &frame),
+            Fact::PeerUp { peer, address } => {
+                if self.standing.connected.insert(peer) {
+                    let peer = Shown(peer);
+                    self.journal.record(What::PeerUp { peer, address }.into());
+                }
+            }
+            Fact::PeerLost { peer, why } => {
+                if self.standing.connected.remove(&peer) {
+                    let peer = Shown(peer);
+                    self.journal.record(What::PeerDown { peer, why }.into());
+                }
+                self.manager.handle_peer_lost(now, peer);
+            }
+            Fact::Checker(message) => self.controller.handle_checker(now, message),
+            Fact::CheckerGone { why } => self.controller.handle_checker_gone(now, &why),
+            Fact::Ask(ask) => self.answer(now, ask),
+        }
+    }
+
+    fn is_attached(&self, serial: u64) -> bool {
+        self.standing
+            .host
+            .as_ref()
+            .is_some_and(|link| link.serial == serial)
+    }
+
+    fn handle_host(&mut self, now: Time, message: HostToAgent) {
+        self.controller.handle_host(now, message.clone());
+        self.manager.handle_host(now, message);
+    }
+
+    fn handle_frame(&mut self, now: Time, from: NodeId, frame: &[u8]) {
+        match self.manager.handle_frame(now, from, frame) {
+            Ok(None) => {}
+            Ok(Some(message)) => self.handle_path(now, from, message),
+            // The link decoded it before; only a bug of ours comes here.
+            Err(error) => error!(peer = %from, %error, "a frame was decoded once but not twice"),
+        }
+    }
+
+    fn handle_path(&mut self, now: Time, from: NodeId, message: PeerMessage) {
+        match message {
+            PeerMessage::SharePath(path) if path.by != from => {
+                warn!(peer = %from, by = %path.by, "refused a path: its sender is not its finder");
+            }
+            message => self.controller.handle_peer(now, from, message),
+        }
+    }
+
+    /// Carries out everything that the cores want done. What one of them does may give work to the other.
+    fn perform(&mut self) {
+        loop {
+            if let Some(output) = self.manager.poll_output() {
+                self.perform_manager(output);
+            } else if let Some(output) = self.controller.poll_output() {
+                self.perform_controller(output);
+            } else {
+                break;
+            }
+        }
+        let count = self.manager.counts().over_bandwidth;
+        if count > self.standing.over_bandwidth {
+            self.standing.over_bandwidth = count;
+            let limit = "bandwidth".to_owned();
+            let peer = None;
+            self.journal
+                .record(What::Quota { limit, count, peer }.into());
+        }
+    }
+
+    fn perform_manager(&mut self, output: Output) {
+        let now = self.now();
+        match output {
+            Output::Host(message) => self.tell_host(message),
+            Output::Peer { to, frame } => self.tell_peer(to, frame),
+            Output::Snapshot {
+                gather,
+                on_demand,
+                snapshot,
+            } => {
+                let summary = SnapshotSummary::from(&snapshot);
+                self.standing.snapshot = Some(summary.clone());
+                if let Some(waiter) = self.standing.asked.remove(&gather) {
+                    let _ = waiter.send(Ok(summary));
+                }
+                self.controller.handle_snapshot(now, on_demand, snapshot);
+            }
+            Output::Failed {
+                gather,
+                on_demand,
+                error,
+            } => {
+                let why = error.to_string();
+                self.controller.handle_snapshot_failed(now, on_demand, &why);
+                if let Some(waiter) = self.standing.asked.remove(&gather) {
+                    let _ = waiter.send(Err(why));
+                }
+            }
+        }
+    }
+
+    fn perform_controller(&mut self, output: controller::Output) {
+        let now = self.now();
+        match output {
+            controller::Output::Checker(message) => self.checker.send(message),
+            controller::Output::Host(message) => self.tell_host(message),
+            controller::Output::Peer { to, message } => match frame::encode(&message) {
+                Ok(frame) => self.tell_peer(to, frame),
+                Err(error) => warn!(peer = %to, %error, "a frame for a peer was left out"),
+            },
+            controller::Output::Log(entry) => self.journal.record(entry),
+            controller::Output::Trace { violation, json } => self.journal.trace(violation, json),
+            controller::Output::SavePaths(bytes) => self.journal.paths(bytes),
+            controller::Output::Gather => {
+                if let Err(error) = self.manager.handle_demand(now) {
+                    debug!(%error, "no gather for a neighbor's path");
+                }
+            }
+            controller::Output::RestartChecker { why } => self.checker.restart(why),
+        }
+    }
+
+    fn tell_host(&self, message: AgentToHost) {
+        if let Some(link) = &self.standing.host {
+            link.send(message);
+        }
+    }
+
+    fn tell_peer(&mut self, to: NodeId, frame: Vec<u8>) {
+        let queued = self
+            .peers
+            .as_ref()
+            .is_some_and(|peers| peers.send(to, frame));
+        if !queued {
+            let now = self.now();
+            self.manager.handle_peer_lost(now, to);
+        }
+    }
+
+    fn answer(&mut self, now: Time, ask: Ask) {
+        match ask {
+            Ask::Status(answer) => {
+                let _ = answer.send(Box::new(self.status()));
+            }
+            Ask::Mode {
+                mode,
+                property,
+                done,
+            } => {
+                info!(
+                    ?mode,
+                    property = property.as_deref().map(shown),
+                    "an operator set the mode"
+                );
+                self.controller
+                    .handle_mode(now, property.as_deref(), mode.into(), "an operator");
+                let _ = done.send(());
+            }
+            Ask::Reload(answer) => {
+                let reloaded = self.reload(now);
+                let _ = answer.send(reloaded);
+            }
+            Ask::Snapshot(answer) => match self.manager.handle_demand(now) {
+                Ok(gather) => {
+                    self.standing.asked.insert(gather, answer);
+                }
+                Err(error) => {
+                    let _ = answer.send(Err(error.to_string()));
+                }
+            },
+        }
+    }
+
+    /// Reads the configuration again, and keeps the old one if the new one is bad.
+    fn reload(&mut self, now: Time) -> Result<Reloaded, String> {
+        self.notifier.tell("RELOADING=1");
+        let outcome = match Loaded::load(&self.file, &environment()) {
+            Ok(new) => {
+                let needs_restart = self.loaded.needs_restart(&new);
+                self.adopt(now, new, &needs_restart);
+                self.standing.reloads += 1;
+                info!(
+                    hash = self.loaded.hash,
+                    ?needs_restart,
+                    "the configuration was loaded anew"
+                );
+                Ok(Reloaded {
+                    hash: self.loaded.hash.clone(),
+                    needs_restart,
+                })
+            }
+            Err(wrong) => {
+                self.standing.reloads_failed += 1;
+                error!("the new configuration is bad, the old one stays:\n{wrong}");
+                Err(wrong.to_string())
+            }
+        };
+        let reload = What::ConfigReload {
+            loaded: outcome.is_ok(),
+            configuration: self.loaded.hash.clone(),
+            why: outcome.as_ref().err().cloned(),
+        };
+        self.journal.record(reload.into());
+        self.notifier.tell("READY=1");
+        outcome
+    }
+
+    /// What an operator set at run time stays, unless the file says something new about it.
+    fn adopt(&mut self, now: Time, new: Loaded, needs_restart: &[&'static str]) {
+        self.standing.needs_restart = needs_restart.to_vec();
+        if let Some(peers) = &self.peers {
+            peers.set_known(&new.configuration.peers.known);
+        }
+        self.checker.set(options::checker(&new.configuration));
+        let mut options = options::controller(&new);
+        let (before, after) = (&self.loaded.configuration, &new.configuration);
+        if before.steering.mode == after.steering.mode {
+            options.mode = self.controller.options().mode;
+        }
+        if before.properties.modes == after.properties.modes {
+            options.property_modes = self.controller.options().property_modes.clone();
+        }
+        self.controller.handle_options(now, options);
+        self.loaded = new;
+    }
+
+    fn status(&self) -> Status {
+        let standing = &self.standing;
+        let (stored, stored_bytes) = self.manager.stored();
+        let counts = self.manager.counts();
+        Status {
+            version: env!("CARGO_PKG_VERSION"),
+            node: self.loaded.node.to_string(),
+            uptime_ms: self.now().as_millis(),
+            configuration: ConfigurationStatus {
+                file: self.file.display().to_string(),
+                hash: self.loaded.hash.clone(),
+                needs_restart: standing.needs_restart.clone(),
+                reloads: standing.reloads,
+                reloads_failed: standing.reloads_failed,
+            },
+            steering: self.controller.status(self.now()),
+            host_process: standing.host.as_ref().and_then(|link| link.process),
+            peers: self.peer_status(),
+            peers_listen: self
+                .peers
+                .as_ref()
+                .and_then(Peers::address)
+                .map(|address| address.to_string()),
+            peers_refused: self.peers.as_ref().map_or(0, Peers::refused),
+            checkpoints: CheckpointStatus {
+                number: self.manager.number().get(),
+                stored,
+                stored_bytes,
+                pruned: counts.pruned,
+                over_bandwidth: counts.over_bandwidth,
+                unsent: counts.unsent,
+                unreadable: counts.unreadable,
+                restarts: counts.restarts,
+                skipped: counts.skipped,
+            },
+            snapshot: standing.snapshot.clone(),
+            unwritten: self.journal.dropped(),
+        }
+    }
+
+    fn peer_status(&self) -> Vec<PeerStatus> {
+        let Some(peers) = &self.peers else {
+            return Vec::new();
+        };
+        let traffic = self.manager.traffic();
+        peers
+            .standing()
+            .into_iter()
+            .map(|(node, standing)| {
+                let traffic = traffic.get(&node).copied().unwrap_or_default();
+                PeerStatus {
+                    node: node.to_string(),
+                    connected: standing.connected,
+                    sent_bytes: traffic.sent_bytes,
+                    received_bytes: traffic.received_bytes,
+                    sent_frames: traffic.sent_frames,
+                    received_frames: traffic.received_frames,
+                    udp_sent_bytes: standing.udp_sent_bytes,
+                    udp_received_bytes: standing.udp_received_bytes,
+                }
+            })
+            .collect()
+    }
+}

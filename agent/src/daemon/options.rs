@@ -1,0 +1,110 @@
+//! From the configuration to the options of the checkpoint manager and the controller.
+
+use std::time::Duration;
+
+use scry::checkpoint::gather;
+use scry::checkpoint::manager::Options;
+use scry::checkpoint::neighborhood::{Clustering, Source};
+use scry::checkpoint::quota::{Absolute, Limits, Share};
+use scry_agent::controller;
+use scry_protocol::link::checker::{Budget, Faults};
+
+use crate::configuration::{self, Configuration, Loaded};
+use crate::link::{checker, peers};
+
+/// How the checkpoint manager behaves. `first_request` differs at each start.
+pub(super) fn manager(configuration: &Configuration, first_request: u32) -> Options {
+    let checkpoint = &configuration.checkpoint;
+    let neighborhood = &configuration.neighborhood;
+    Options {
+        period_ms: (checkpoint.period_ms > 0).then_some(checkpoint.period_ms),
+        periods_gather: checkpoint.gather,
+        gather: gather::Options {
+            rounds_max: checkpoint.rounds_max,
+            round_ms: checkpoint.round_ms,
+        },
+        restarts_max: checkpoint.restarts_max,
+        gathers_max: checkpoint.gathers_max,
+        host_wait_ms: checkpoint.host_wait_ms,
+        waiting_max: checkpoint.waiting_max,
+        store_quota_bytes: checkpoint.store_bytes,
+        limits: Limits {
+            absolute: (checkpoint.bits_per_second > 0).then_some(Absolute {
+                bits_per_second: checkpoint.bits_per_second,
+                burst_bytes: checkpoint.burst_bytes,
+            }),
+            share: (checkpoint.share_per_mille > 0).then_some(Share {
+                per_mille: checkpoint.share_per_mille,
+                window_ms: checkpoint.share_window_ms,
+            }),
+        },
+        frame_overhead_bytes: peers::FRAME_OVERHEAD_BYTES,
+        neighborhood: match neighborhood.source {
+            configuration::Source::Service => Source::Service,
+            configuration::Source::List => Source::File(neighborhood.members.clone()),
+            configuration::Source::Observed => Source::Observed(Clustering {
+                gap_ms: neighborhood.gap_ms,
+                size_min: neighborhood.size_min,
+                age_max_ms: neighborhood.age_max_ms,
+            }),
+        },
+        first_request,
+    }
+}
+
+/// How the checker is started.
+pub(super) fn checker(configuration: &Configuration) -> checker::Settings {
+    let checker = &configuration.checker;
+    checker::Settings {
+        command: checker.command.clone(),
+        nice: checker.nice,
+        threads: checker.threads,
+        // The controller acts first, as it also tells what became of the run.
+        grace: Duration::from_millis(checker.grace_ms + 1_000),
+    }
+}
+
+/// How the controller behaves.
+pub(super) fn controller(loaded: &Loaded) -> controller::Options {
+    let Configuration {
+        checkpoint,
+        checker,
+        properties,
+        steering,
+        safety,
+        ..
+    } = &loaded.configuration;
+    let faults = &checker.faults;
+    controller::Options {
+        mode: steering.mode.into(),
+        property_modes: properties
+            .modes
+            .iter()
+            .map(|(name, mode)| (name.clone(), (*mode).into()))
+            .collect(),
+        properties: loaded.properties.clone(),
+        checks: checkpoint.gather,
+        faults: Faults {
+            resets: faults.resets,
+            silent_resets: faults.silent_resets,
+            breaks: faults.breaks,
+            losses: faults.losses,
+            duplicates: faults.duplicates,
+        },
+        budget: Budget {
+            time_ms: checker.time_ms,
+            states_max: checker.states,
+            depth_max: checker.depth,
+            memory_bytes_max: checker.memory_bytes,
+            violations_max: checker.violations,
+        },
+        // It waits this long twice: before it cancels, and before it kills.
+        grace_ms: checker.grace_ms / 2,
+        filter_ttl_ms: steering.ttl_ms,
+        filter_hits_max: steering.hits_max,
+        isolate: safety.isolate.into(),
+        check_deadline_ms: safety.deadline_ms,
+        surroundings_age_ms_max: safety.surroundings_age_ms,
+        ..controller::Options::default()
+    }
+}

@@ -1,0 +1,141 @@
+//! What an operator may ask at any time.
+
+use std::collections::BTreeMap;
+
+use scry_agent::controller;
+use scry_protocol::{NodeId, Snapshot};
+use serde::Serialize;
+
+/// How things stand with one agent.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Status {
+    /// The agent's version.
+    pub(crate) version: &'static str,
+    /// The node.
+    pub(crate) node: String,
+    /// How long it has run.
+    pub(crate) uptime_ms: u64,
+    /// The configuration.
+    pub(crate) configuration: ConfigurationStatus,
+    /// What the controller does: modes, service, runs, filters, counts.
+    pub(crate) steering: controller::Status,
+    /// The process of the service, if one is attached and visible.
+    pub(crate) host_process: Option<i32>,
+    /// The other agents.
+    pub(crate) peers: Vec<PeerStatus>,
+    /// Where the agent waits for others.
+    pub(crate) peers_listen: Option<String>,
+    /// How many connections of others were refused.
+    pub(crate) peers_refused: u64,
+    /// Own checkpoints.
+    pub(crate) checkpoints: CheckpointStatus,
+    /// The last snapshot that was gathered.
+    pub(crate) snapshot: Option<SnapshotSummary>,
+    /// Records, traces and paths that could not be written.
+    pub(crate) unwritten: u64,
+}
+
+/// Which configuration is loaded.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct ConfigurationStatus {
+    /// The file.
+    pub(crate) file: String,
+    /// Names what was loaded.
+    pub(crate) hash: String,
+    /// Sections whose new values count only after a restart.
+    pub(crate) needs_restart: Vec<&'static str>,
+    /// How often it was loaded anew.
+    pub(crate) reloads: u64,
+    /// How often that failed, and the old one was kept.
+    pub(crate) reloads_failed: u64,
+}
+
+/// One other agent.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct PeerStatus {
+    /// Whose.
+    pub(crate) node: String,
+    /// Whether a connection is up.
+    pub(crate) connected: bool,
+    /// Bytes of frames sent, with an estimate of what surrounds them.
+    pub(crate) sent_bytes: u64,
+    /// And received.
+    pub(crate) received_bytes: u64,
+    /// Frames sent.
+    pub(crate) sent_frames: u64,
+    /// And received.
+    pub(crate) received_frames: u64,
+    /// Bytes of datagrams sent on the present connection, counted.
+    pub(crate) udp_sent_bytes: u64,
+    /// And received.
+    pub(crate) udp_received_bytes: u64,
+}
+
+/// Own checkpoints.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct CheckpointStatus {
+    /// The number the service has reached.
+    pub(crate) number: u64,
+    /// How many are kept.
+    pub(crate) stored: usize,
+    /// Bytes they are charged.
+    pub(crate) stored_bytes: usize,
+    /// How many had to go.
+    pub(crate) pruned: u64,
+    /// Answers refused because of the bandwidth limit.
+    pub(crate) over_bandwidth: u64,
+    /// Frames that were not sent at all because of it.
+    pub(crate) unsent: u64,
+    /// Answers of peers that could not be read.
+    pub(crate) unreadable: u64,
+    /// Gathers that started anew.
+    pub(crate) restarts: u64,
+    /// Periods in which no gather could start.
+    pub(crate) skipped: u64,
+}
+
+/// A snapshot without the states in it.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct SnapshotSummary {
+    /// The logical time it shows.
+    pub(crate) number: u64,
+    /// How old its oldest checkpoint was.
+    pub(crate) age_ms: u64,
+    /// How many rounds it took.
+    pub(crate) rounds: u32,
+    /// How long it took.
+    pub(crate) elapsed_ms: u64,
+    /// Bytes of all its checkpoints.
+    pub(crate) bytes: usize,
+    /// Who is in it.
+    pub(crate) members: Vec<String>,
+    /// Who is not, and why.
+    pub(crate) missing: BTreeMap<String, String>,
+}
+
+impl From<&Snapshot> for SnapshotSummary {
+    fn from(snapshot: &Snapshot) -> Self {
+        let name = |node: NodeId| node.to_string();
+        Self {
+            number: snapshot.number.get(),
+            age_ms: snapshot.age_ms(),
+            rounds: snapshot.rounds,
+            elapsed_ms: snapshot.elapsed_ms,
+            bytes: snapshot
+                .members
+                .iter()
+                .map(|member| member.body.len())
+                .sum(),
+            members: snapshot
+                .members
+                .iter()
+                .map(|member| name(member.node))
+                .collect(),
+            missing: snapshot
+                .missing
+                .iter()
+                .map(|missing| (name(missing.node), missing.reason.to_string()))
+                .collect(),
+        }
+    }
+}

@@ -1,0 +1,358 @@
+//! The checker: a child process, started again when it ends, killed when it hangs and when the agent dies.
+
+use std::ffi::OsString;
+use std::os::fd::OwnedFd;
+use std::process::Stdio;
+use std::time::Duration;
+
+use scry_protocol::RunId;
+use scry_protocol::frame;
+use scry_protocol::link::checker::{AgentToChecker, CheckerToAgent};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixStream;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::process::{Child, Command};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use tracing::{debug, info, warn};
+
+use super::{Receiver, shown};
+use crate::daemon::Fact;
+
+/// How many orders may wait. There is one job at a time, so few ever do.
+const ORDERS_MAX: usize = 64;
+/// How long after its end it is started again, at first and at most.
+const PAUSE_MIN: Duration = Duration::from_millis(100);
+const PAUSE_MAX: Duration = Duration::from_secs(30);
+/// A life of this length says that the program is fine after all.
+const LONG_LIFE: Duration = Duration::from_secs(60);
+/// How long its first words may take.
+const READY_WAIT: Duration = Duration::from_secs(10);
+/// How long it may take to accept a frame.
+const WRITE_WAIT: Duration = Duration::from_secs(10);
+
+/// What is started, and how.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct Settings {
+    /// The program and its arguments, if it is not the service's own executable.
+    pub(crate) command: Vec<String>,
+    /// How far its priority is lowered.
+    pub(crate) nice: i32,
+    /// With how many threads it searches.
+    pub(crate) threads: usize,
+    /// How long beyond its budget it may be silent.
+    pub(crate) grace: Duration,
+}
+
+#[derive(Debug)]
+enum Order {
+    Settings(Settings),
+    Attached(Option<i32>),
+    Send(Box<AgentToChecker>),
+    Restart(String),
+}
+
+/// Gives orders to the checker, or to whoever starts it.
+#[derive(Clone, Debug)]
+pub(crate) struct Checker {
+    orders: mpsc::Sender<Order>,
+}
+
+impl Checker {
+    /// Starts supervising; the process itself starts with the first service that is attached, or at once if a command
+    /// is configured.
+    pub(crate) fn supervise(settings: Settings, facts: mpsc::Sender<Fact>) -> Self {
+        let (sender, orders) = mpsc::channel(ORDERS_MAX);
+        let supervisor = Supervisor {
+            settings,
+            host: None,
+            facts,
+            orders,
+            pause: PAUSE_MIN,
+        };
+        tokio::spawn(supervisor.run());
+        Self { orders: sender }
+    }
+
+    /// Learns which process is the service, whose executable is the checker.
+    pub(crate) fn attached(&self, process: Option<i32>) {
+        self.order(Order::Attached(process));
+    }
+
+    /// Passes a message on. It is lost if there is no checker, whose absence was told before.
+    pub(crate) fn send(&self, message: AgentToChecker) {
+        self.order(Order::Send(Box::new(message)));
+    }
+
+    /// Kills the checker; another is started.
+    pub(crate) fn restart(&self, why: String) {
+        self.order(Order::Restart(why));
+    }
+
+    /// Changes what is started next.
+    pub(crate) fn set(&self, settings: Settings) {
+        self.order(Order::Settings(settings));
+    }
+
+    fn order(&self, order: Order) {
+        if let Err(error) = self.orders.try_send(order) {
+            warn!(%error, "an order to the checker was left out");
+        }
+    }
+}
+
+struct Supervisor {
+    settings: Settings,
+    host: Option<i32>,
+    facts: mpsc::Sender<Fact>,
+    orders: mpsc::Receiver<Order>,
+    pause: Duration,
+}
+
+/// A checker that runs.
+struct Running {
+    child: Child,
+    receiver: Receiver<OwnedReadHalf>,
+    writer: OwnedWriteHalf,
+    /// Which job it owes a report for, and until when.
+    owes: Option<(Option<RunId>, Instant)>,
+}
+
+impl Supervisor {
+    async fn run(mut self) {
+        loop {
+            let Some(program) = self.program() else {
+                match self.orders.recv().await {
+                    Some(order) => self.take_note(order),
+                    None => return,
+                }
+                continue;
+            };
+            let started = Instant::now();
+            let why = match start(&program, &self.settings) {
+                Ok(mut running) => {
+                    info!(process = running.child.id(), program = ?program, "a checker is started");
+                    let why = self.watch(&mut running).await;
+                    // It is dead for everybody before the next one starts.
+                    let _ = running.child.kill().await;
+                    why
+                }
+                Err(error) => Some(format!("it cannot be started: {error}")),
+            };
+            let Some(why) = why else { return };
+            if started.elapsed() >= LONG_LIFE {
+                self.pause = PAUSE_MIN;
+            }
+            let pause = self.pause;
+            warn!(
+                pause_ms = pause.as_millis() as u64,
+                "the checker is gone: {why}"
+            );
+            if self.facts.send(Fact::CheckerGone { why }).await.is_err() {
+                return;
+            }
+            self.pause = (pause * 2).min(PAUSE_MAX);
+            if !self.rest(pause).await {
+                return;
+            }
+        }
+    }
+
+    /// Waits before the next start, but still listens; a new service makes it worth trying at once.
+    async fn rest(&mut self, pause: Duration) -> bool {
+        let until = Instant::now() + pause;
+        loop {
+            tokio::select! {
+                () = tokio::time::sleep_until(until) => return true,
+                order = self.orders.recv() => match order {
+                    None => return false,
+                    Some(order) => {
+                        let is_attached = matches!(order, Order::Attached(_));
+                        self.take_note(order);
+                        if is_attached {
+                            self.pause = PAUSE_MIN;
+                            return true;
+                        }
+                    }
+                },
+            }
+        }
+    }
+
+    fn program(&self) -> Option<Vec<OsString>> {
+        if !self.settings.command.is_empty() {
+            return Some(self.settings.command.iter().map(OsString::from).collect());
+        }
+        // The file itself, not its name: what stands under that name may have been replaced since the service started.
+        self.host
+            .map(|process| vec![format!("/proc/{process}/exe").into()])
+    }
+
+    fn take_note(&mut self, order: Order) {
+        match order {
+            Order::Settings(settings) => self.settings = settings,
+            Order::Attached(process) => {
+                if process.is_none() && self.settings.command.is_empty() {
+                    warn!(
+                        "there is no checker: the service's process is not visible here; set checker.command"
+                    );
+                }
+                self.host = process;
+            }
+            Order::Send(_) | Order::Restart(_) => debug!("an order came while there is no checker"),
+        }
+    }
+
+    /// Carries messages both ways until the checker has to go, and says why; `None` when the agent ends.
+    async fn watch(&mut self, running: &mut Running) -> Option<String> {
+        loop {
+            let deadline = running.owes.as_ref().map(|(_, deadline)| *deadline);
+            let late = async {
+                match deadline {
+                    Some(deadline) => tokio::time::sleep_until(deadline).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = late => return Some("it hung and was killed".to_owned()),
+                message = running.receiver.next::<CheckerToAgent>() => match message {
+                    Ok(Some(message)) => {
+                        running.heard(&message);
+                        if self.facts.send(Fact::Checker(message)).await.is_err() {
+                            return None;
+                        }
+                    }
+                    Ok(None) => return Some(ended(&mut running.child).await),
+                    Err(error) => return Some(shown(&error.to_string())),
+                },
+                order = self.orders.recv() => match order? {
+                    Order::Send(message) => {
+                        if let Err(why) = running.send(*message, self.settings.grace).await {
+                            return Some(why);
+                        }
+                    }
+                    Order::Restart(why) => return Some(why),
+                    order @ Order::Settings(_) => {
+                        let before = self.settings.clone();
+                        self.take_note(order);
+                        let same = Settings { grace: before.grace, ..self.settings.clone() } == before;
+                        if !same {
+                            return Some("its settings changed".to_owned());
+                        }
+                    }
+                    order @ Order::Attached(_) => {
+                        let before = self.host;
+                        self.take_note(order);
+                        if self.host != before && self.settings.command.is_empty() {
+                            self.pause = PAUSE_MIN;
+                            return Some("another service is attached".to_owned());
+                        }
+                    }
+                },
+            }
+        }
+    }
+}
+
+impl Running {
+    /// Takes note of what the checker no longer owes.
+    fn heard(&mut self, message: &CheckerToAgent) {
+        match (message, &self.owes) {
+            (CheckerToAgent::Ready(_), Some((None, _))) => self.owes = None,
+            (CheckerToAgent::Report(report), Some((Some(run), _))) if report.run == *run => {
+                self.owes = None;
+            }
+            _ => {}
+        }
+    }
+
+    async fn send(&mut self, message: AgentToChecker, grace: Duration) -> Result<(), String> {
+        if let AgentToChecker::Job(job) = &message {
+            let budget = Duration::from_millis(job.budget.time_ms);
+            self.owes = Some((Some(job.run), Instant::now() + budget + grace));
+        }
+        let frame = match frame::encode(&message) {
+            Ok(frame) => frame,
+            Err(error) => return Err(format!("a job does not fit a frame: {error}")),
+        };
+        match tokio::time::timeout(WRITE_WAIT, self.writer.write_all(&frame)).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(error)) => Err(error.to_string()),
+            Err(_) => Err("it does not read".to_owned()),
+        }
+    }
+}
+
+fn start(program: &[OsString], settings: &Settings) -> std::io::Result<Running> {
+    let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
+    ours.set_nonblocking(true)?;
+    let (reader, writer) = UnixStream::from_std(ours)?.into_split();
+    let mut command = Command::new(&program[0]);
+    command
+        .args(&program[1..])
+        .env_clear()
+        .env("SCRY_ROLE", "checker")
+        .env("SCRY_CHECKER_THREADS", settings.threads.to_string())
+        .stdin(Stdio::from(OwnedFd::from(theirs)))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true);
+    for name in ["PATH", "LD_LIBRARY_PATH", "RUST_BACKTRACE"] {
+        if let Some(value) = std::env::var_os(name) {
+            command.env(name, value);
+        }
+    }
+    prepare(&mut command, settings.nice);
+    let mut child = command.spawn()?;
+    if let Some(stdout) = child.stdout.take() {
+        tokio::spawn(say(stdout));
+    }
+    if let Some(stderr) = child.stderr.take() {
+        tokio::spawn(say(stderr));
+    }
+    Ok(Running {
+        child,
+        receiver: Receiver::new(reader),
+        writer,
+        owes: Some((None, Instant::now() + READY_WAIT)),
+    })
+}
+
+/// Lets the child die with the agent, and lowers its priority.
+#[expect(
+    unsafe_code,
+    reason = "only between fork and exec can a child ask to die with its parent"
+)]
+fn prepare(command: &mut Command, nice: i32) {
+    // SAFETY: both calls are system calls that take no lock and allocate nothing.
+    unsafe {
+        command.pre_exec(move || {
+            nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL)?;
+            // An agent of low priority itself may not be allowed to; that harms nobody.
+            nix::libc::setpriority(nix::libc::PRIO_PROCESS, 0, nice);
+            Ok(())
+        });
+    }
+}
+
+async fn ended(child: &mut Child) -> String {
+    const WAIT: Duration = Duration::from_millis(500);
+    match tokio::time::timeout(WAIT, child.wait()).await {
+        Ok(Ok(status)) => format!("it ended: {status}"),
+        Ok(Err(error)) => format!("it ended: {error}"),
+        Err(_) => "it closed its link".to_owned(),
+    }
+}
+
+/// Puts what a checker prints into the log, in bounded pieces.
+async fn say(mut pipe: impl AsyncRead + Unpin) {
+    let mut buffer = vec![0; 4096];
+    while let Ok(read) = pipe.read(&mut buffer).await {
+        if read == 0 {
+            return;
+        }
+        for line in String::from_utf8_lossy(&buffer[..read]).lines() {
+            info!(target: "checker", "{}", shown(line));
+        }
+    }
+}
