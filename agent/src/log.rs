@@ -4,9 +4,14 @@
 //! |---|---|
 //! | [`writer`] | appends records, turns files over by size, goes on when the disk is full |
 //! | [`reader`] | reads them back in order, and follows them as they grow and turn over |
+//! | [`selection`], [`shown`] | which records somebody wants to see, and how they look to people |
 //! | [`traces`] | one file for each predicted violation, as many as are kept |
 
 pub mod reader;
+pub mod selection;
+pub mod shown;
+#[cfg(test)]
+mod tests;
 pub mod traces;
 pub mod writer;
 

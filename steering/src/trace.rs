@@ -2,6 +2,21 @@
 //!
 //! A trace is complete by itself, so that it can be looked at on a machine that has neither the service nor the cluster.
 //! It is written as JSON.
+//!
+//! | module | what it makes of a trace |
+//! |---|---|
+//! | [`json`] | the text of a trace file, and back |
+//! | [`text`] | a drawing for a terminal, with what changed at each step |
+//! | [`mermaid`] | a sequence diagram for documents |
+//! | [`shiviz`] | a log with vector clocks, for a space-time diagram |
+//! | `draw`, `difference` | lifelines and arrows; what changed from one state to the next |
+
+mod difference;
+pub(crate) mod draw;
+pub mod json;
+pub mod mermaid;
+pub mod shiviz;
+pub mod text;
 
 use std::collections::BTreeMap;
 

@@ -78,6 +78,12 @@ impl Writer {
         self.dropped
     }
 
+    /// Opens the growing file anew, as after a turn.
+    #[cfg(test)]
+    pub(super) fn turn_over_for_tests(&mut self) {
+        self.file = None;
+    }
+
     fn drop_one(&mut self, error: &io::Error) {
         if self.missing == 0 {
             let directory = self.options.directory.display();

@@ -6,8 +6,7 @@ use scry_protocol::NodeId;
 
 use crate::model::event::{Event, Step};
 use crate::service::Service;
-
-const COLUMN: usize = 7;
+use crate::trace::draw::{Lifelines, Mark};
 
 /// Draws the steps of a path among the nodes that take part in it.
 pub fn sequence<S: Service>(nodes: &[NodeId], path: &[Step<S>]) -> String {
@@ -20,16 +19,15 @@ pub fn sequence<S: Service>(nodes: &[NodeId], path: &[Step<S>]) -> String {
     if path.is_empty() {
         return out;
     }
-    out.push_str("      ");
-    for node in &columns {
-        write!(out, "{:<COLUMN$}", node.to_string()).expect("writing to a string succeeds");
-    }
-    while out.ends_with(' ') {
-        out.pop();
-    }
-    out.push('\n');
+    let lifelines = Lifelines::new(columns);
+    writeln!(out, "      {}", lifelines.header()).expect("writing to a string succeeds");
     for (number, step) in path.iter().enumerate() {
-        let row = row(&columns, step);
+        let mark = match step.event {
+            Event::Reset { .. } => Mark::Reset,
+            Event::Lose { .. } => Mark::Lost,
+            _ => Mark::Event,
+        };
+        let row = lifelines.row(step.node, sender(step), mark);
         writeln!(out, "{:>4}  {row}  {}", number + 1, label(step))
             .expect("writing to a string succeeds");
     }
@@ -47,47 +45,6 @@ fn sender<S: Service>(step: &Step<S>) -> Option<NodeId> {
         | Event::Duplicate { from, .. } => Some(*from),
         Event::Timer(_) | Event::Call(_) | Event::Reset { .. } | Event::Break { .. } => None,
     }
-}
-
-fn row<S: Service>(columns: &[NodeId], step: &Step<S>) -> String {
-    let mut cells: Vec<char> = Vec::new();
-    for _ in columns {
-        cells.push('│');
-        cells.extend(std::iter::repeat_n(' ', COLUMN - 1));
-    }
-    let column = |node: NodeId| {
-        columns
-            .iter()
-            .position(|&other| other == node)
-            .map(|at| at * COLUMN)
-    };
-    let Some(to) = column(step.node) else {
-        return cells.into_iter().collect();
-    };
-    match sender(step)
-        .filter(|&from| from != step.node)
-        .and_then(column)
-    {
-        Some(from) => {
-            let (low, high) = (from.min(to), from.max(to));
-            cells[low + 1..high].fill('─');
-            cells[from] = if from < to { '├' } else { '┤' };
-            let lost = matches!(step.event, Event::Lose { .. });
-            cells[if from < to { to - 1 } else { to + 1 }] = match (lost, from < to) {
-                (true, _) => '✗',
-                (false, true) => '►',
-                (false, false) => '◄',
-            };
-        }
-        None => {
-            cells[to] = if matches!(step.event, Event::Reset { .. }) {
-                '✖'
-            } else {
-                '●'
-            }
-        }
-    }
-    cells.into_iter().collect()
 }
 
 fn label<S: Service>(step: &Step<S>) -> String {

@@ -1,0 +1,105 @@
+//! `scry log`: the steering log for people.
+
+use std::io::{self, IsTerminal, Write};
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use scry_agent::log::Reader;
+use scry_agent::log::selection::{Selection, moment};
+use scry_agent::log::shown::{self, Style};
+use scry_protocol::NodeId;
+use scry_protocol::record::{KINDS, Timestamp};
+
+use super::{EXIT_FAILED, EXIT_FINE, EXIT_USAGE};
+
+/// How often a followed log is looked at.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// What `log` can be asked.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Log {
+    /// A log directory, or one file of it.
+    #[arg(default_value = "/var/log/scry")]
+    path: PathBuf,
+    /// Goes on as the log grows.
+    #[arg(long, short)]
+    follow: bool,
+    /// Only records of this kind; may be given several times.
+    #[arg(long, value_name = "KIND")]
+    kind: Vec<String>,
+    /// Only records of this node.
+    #[arg(long)]
+    node: Option<NodeId>,
+    /// Only records about this property.
+    #[arg(long)]
+    property: Option<String>,
+    /// Only records since a moment (2026-11-16T08:30:00Z) or for a time (90s, 10m, 2h, 3d).
+    #[arg(long, value_name = "TIME")]
+    since: Option<String>,
+    /// The records as they stand in the file.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Log {
+    /// Shows the log, and returns the exit code.
+    pub(crate) fn run(&self) -> u8 {
+        let selection = match self.selection() {
+            Ok(selection) => selection,
+            Err(error) => {
+                eprintln!("error: {error}");
+                return EXIT_USAGE;
+            }
+        };
+        match self.show(&selection) {
+            Ok(()) => EXIT_FINE,
+            // Whoever read this has seen enough.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => EXIT_FINE,
+            Err(error) => {
+                eprintln!("error: {}: {error}", self.path.display());
+                EXIT_FAILED
+            }
+        }
+    }
+
+    fn selection(&self) -> Result<Selection, String> {
+        let known = |kind: &&String| KINDS.iter().any(|info| info.kind == **kind);
+        if let Some(kind) = self.kind.iter().find(|kind| !known(kind)) {
+            let kinds: Vec<&str> = KINDS.iter().map(|info| info.kind).collect();
+            return Err(format!("there is no kind `{kind}`; there are {}", kinds.join(", ")));
+        }
+        let since = self.since.as_deref().map(|text| moment(text, now())).transpose()?;
+        Ok(Selection {
+            kinds: self.kind.clone(),
+            node: self.node,
+            property: self.property.clone(),
+            since,
+        })
+    }
+
+    fn show(&self, selection: &Selection) -> io::Result<()> {
+        let mut out = io::stdout().lock();
+        let coloured = out.is_terminal() && std::env::var_os("NO_COLOR").is_none();
+        let style = if coloured { Style::Coloured } else { Style::Plain };
+        let mut reader = Reader::open(&self.path)?;
+        loop {
+            for line in reader.read()?.iter().filter(|line| selection.wants(line)) {
+                match self.json {
+                    true => writeln!(out, "{line}")?,
+                    false => writeln!(out, "{}", shown::line(line, style))?,
+                }
+            }
+            out.flush()?;
+            if !self.follow {
+                return Ok(());
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+}
+
+fn now() -> Timestamp {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    let millis = since.map_or(0, |since| since.as_millis());
+    Timestamp::from_millis(u64::try_from(millis).unwrap_or(u64::MAX))
+}

@@ -1,0 +1,430 @@
+//! From prediction to filter and back: what is installed when, and for how long.
+
+use super::*;
+
+#[test]
+fn a_84_each_prediction_leaves_its_four_phases_with_its_names() {
+    let mut bench = Bench::steering();
+    let run = bench.begin();
+    bench.find(7);
+    assert_eq!(
+        bench.kinds_of(7),
+        [
+            "violation",
+            "filter-proposed",
+            "filter-proved",
+            "filter-installed"
+        ]
+    );
+    for entry in bench.records("violation") {
+        assert_eq!(entry.run.unwrap().0, run);
+    }
+    let id = bench.installed()[0].id;
+    for kind in ["filter-proposed", "filter-proved", "filter-installed"] {
+        let entry = bench.records(kind)[0];
+        assert_eq!(entry.run.unwrap().0, run);
+        assert_eq!(entry.filter.unwrap().0, id);
+    }
+    assert_eq!(bench.traces.len(), 1);
+    assert_eq!(bench.traces[0].0, violation(7));
+}
+
+#[test]
+fn a_filter_is_a_lease_with_all_that_explains_it() {
+    let mut bench = Bench::steering();
+    bench.begin();
+    bench.find(7);
+    let options = bench.controller.options();
+    let filter = bench.installed()[0];
+    assert_eq!(filter.ttl_ms, options.filter_ttl_ms);
+    assert_eq!(filter.hits_max, options.filter_hits_max);
+    assert_eq!(filter.mode, Mode::Steer);
+    assert_eq!(filter.violation, violation(7));
+    assert_eq!(filter.property, "one root");
+    assert_eq!(filter.reason, "v7: n1 and n2 both lead");
+}
+
+#[test]
+fn a_88_each_run_says_how_old_and_complete_its_snapshot_was_and_how_far_it_came() {
+    let mut bench = Bench::steering();
+    bench.snapshot_of_age(40);
+    let run = bench.running();
+    bench.find(7);
+    bench.pass(10);
+    bench.end();
+    let expected = What::Run {
+        ended: "exhausted".to_owned(),
+        states: 100,
+        depth: 7,
+        elapsed_ms: 10,
+        snapshot_age_ms: 50,
+        missing: 1,
+        replayed: 0,
+        violations: 1,
+        installed: 1,
+        withdrawn: 0,
+        detail: None,
+    };
+    let entry = bench.records("run")[0];
+    assert_eq!((&entry.what, entry.run.unwrap().0), (&expected, run));
+    let What::Snapshot { missing, fate, .. } = &bench.records("snapshot")[0].what else {
+        panic!("it is a snapshot");
+    };
+    assert_eq!(fate, "searched");
+    assert_eq!(missing[0].reason.0, Reason::Silent);
+}
+
+#[test]
+fn a_103_what_the_next_run_does_not_prove_again_falls_when_it_ends() {
+    let mut bench = Bench::steering();
+    bench.begin();
+    bench.find(7);
+    bench.end();
+    assert!(bench.withdrawn().is_empty(), "its own run proved it");
+    let id = bench.installed()[0].id;
+    bench.begin();
+    assert_eq!(bench.in_force(), 1, "while the next run searches it stays");
+    let run = bench.running();
+    bench.checker(replayed(run, 7, false, Vec::new()));
+    bench.end();
+    assert_eq!(bench.withdrawn(), [id]);
+    assert_eq!(bench.in_force(), 0);
+    let What::FilterLapsed { why, .. } = &bench.records("filter-lapsed")[0].what else {
+        panic!("it is a lapse");
+    };
+    assert_eq!(why, "not-proved-again");
+}
+
+#[test]
+fn a_103_what_the_next_run_proves_again_stays_under_its_name_with_a_new_lease() {
+    let mut bench = Bench::steering();
+    bench.begin();
+    bench.find(7);
+    bench.end();
+    let first = bench.controller.status(bench.now).filters[0].clone();
+    bench.pass(20_000);
+    bench.begin();
+    bench.find(7);
+    bench.end();
+    assert!(bench.withdrawn().is_empty());
+    let second = bench.controller.status(bench.now).filters[0].clone();
+    assert_eq!(first.filter, second.filter);
+    assert_eq!(first.left_ms, second.left_ms);
+    assert_eq!(bench.controller.counts().filters_installed, 1);
+    assert_eq!(bench.controller.counts().filters_renewed, 1);
+}
+
+#[test]
+fn a_104_a_path_that_still_errs_has_its_filter_before_the_search_ends() {
+    let mut bench = Bench::steering();
+    bench.begin();
+    bench.find(7);
+    bench.end();
+    bench.attach("1");
+    assert_eq!(bench.in_force(), 0, "a host that comes back has no filters");
+    bench.clear();
+    let run = bench.begin();
+    let expected = PastPath {
+        violation: violation(7),
+        path: 7_u64.to_be_bytes().to_vec(),
+    };
+    assert_eq!(bench.jobs.last().unwrap().past_paths, [expected]);
+    bench.checker(replayed(run, 7, true, vec![join_filter()]));
+    assert_eq!(bench.installed().len(), 1, "no report has come yet");
+    assert_eq!(
+        bench.kinds_of(7),
+        [
+            "replay",
+            "filter-proposed",
+            "filter-proved",
+            "filter-installed"
+        ]
+    );
+    bench.find(7);
+    assert_eq!(bench.installed().len(), 1, "the search only confirms it");
+    assert_eq!(bench.controller.counts().predictions, 2, "one a run");
+    bench.end();
+    assert_eq!(bench.in_force(), 1);
+}
+
+#[test]
+fn a_98_without_a_safe_remedy_nothing_is_done_and_it_is_counted() {
+    let mut bench = Bench::steering();
+    let run = bench.begin();
+    let mut hopeless = found(run, 7, Vec::new());
+    hopeless.violation.unhelpful = "dropping Join breaks another property".to_owned();
+    bench.checker(hopeless);
+    assert!(bench.installed().is_empty());
+    assert_eq!(bench.controller.counts().unhelpful, 1);
+    let What::FilterRejected { why, .. } = &bench.records("filter-rejected")[0].what else {
+        panic!("it is a rejection");
+    };
+    assert_eq!(why, "dropping Join breaks another property");
+}
+
+#[test]
+fn the_best_remedy_that_fits_this_node_is_taken() {
+    let mut bench = Bench::steering();
+    let run = bench.begin();
+    let mut elsewhere = join_filter();
+    elsewhere.matcher = Matcher::Message {
+        kind: "Join".to_owned(),
+        source: ME,
+        destination: OTHER,
+        content: None,
+    };
+    let mut odd = join_filter();
+    odd.action = Action::Postpone;
+    bench.checker(found(
+        run,
+        7,
+        vec![elsewhere, odd, join_filter(), filter("Leave")],
+    ));
+    let names: Vec<_> = bench
+        .installed()
+        .iter()
+        .map(|filter| &filter.matcher)
+        .collect();
+    assert_eq!(names, [&join_filter().matcher]);
+    assert_eq!(bench.records("filter-rejected").len(), 2);
+    assert_eq!(bench.controller.counts().unhelpful, 0);
+}
+
+#[test]
+fn two_violations_prevented_by_one_filter_share_it() {
+    let mut bench = Bench::steering();
+    bench.begin();
+    bench.find(7);
+    bench.find(8);
+    assert_eq!(bench.installed().len(), 1);
+    assert_eq!(bench.in_force(), 1);
+    assert_eq!(
+        bench.kinds_of(8),
+        ["violation", "filter-proposed", "filter-proved"]
+    );
+}
+
+#[test]
+fn a_83_audit_installs_what_only_watches_and_counts_what_it_would_have_done() {
+    let mut bench = Bench::with(Options {
+        tell_service: true,
+        ..Options::default()
+    });
+    bench.begin();
+    bench.find(7);
+    let filter = bench.installed()[0];
+    assert_eq!(filter.mode, Mode::Audit);
+    let id = filter.id;
+    bench.host(FilterHit {
+        filter: id,
+        hits: 3,
+        acted: false,
+        event: "n1 receives Join from n2".to_owned(),
+    });
+    assert_eq!(bench.controller.counts().audit_hits, 3);
+    assert_eq!(bench.controller.counts().behaviour_changes, 0);
+    let hit = bench.records("filter-hit")[0];
+    assert_eq!(hit.violation.unwrap().0, violation(7));
+    let touching = |message: &AgentToHost| matches!(message, AgentToHost::Predicted(_));
+    assert!(
+        !bench.host.iter().any(touching),
+        "audit does not even tell the service"
+    );
+}
+
+#[test]
+fn the_lower_of_the_global_and_the_propertys_mode_counts() {
+    let check = |global, own, expected: Option<Mode>| {
+        let mut bench = Bench::with(Options {
+            mode: global,
+            property_modes: BTreeMap::from([("one root".to_owned(), own)]),
+            ..Options::default()
+        });
+        bench.snapshot();
+        if !bench.jobs.is_empty() {
+            bench.find(7);
+        }
+        let mode = bench.installed().first().map(|filter| filter.mode);
+        assert_eq!(mode, expected, "{global} and {own}");
+    };
+    check(Mode::Steer, Mode::Steer, Some(Mode::Steer));
+    check(Mode::Steer, Mode::Audit, Some(Mode::Audit));
+    check(Mode::Audit, Mode::Steer, Some(Mode::Audit));
+    check(Mode::Steer, Mode::Off, None);
+    check(Mode::Off, Mode::Steer, None);
+}
+
+#[test]
+fn lowering_a_mode_withdraws_what_is_above_it_at_once() {
+    let mut bench = Bench::steering();
+    let run = bench.begin();
+    bench.find(7);
+    bench.clear();
+    let now = bench.now;
+    bench
+        .controller
+        .handle_mode(now, Some("one root"), Mode::Audit, "test");
+    bench.drain();
+    assert_eq!(bench.withdrawn().len(), 1);
+    assert_eq!(bench.kinds(), ["mode", "filter-lapsed"]);
+    let rules = |message: &AgentToHost| matches!(message, AgentToHost::Rules(_));
+    assert!(
+        bench.host.iter().any(rules),
+        "the immediate check obeys it too"
+    );
+    bench.controller.handle_mode(now, None, Mode::Off, "test");
+    bench.drain();
+    assert_eq!(bench.cancels, [run]);
+    let off =
+        |message: &AgentToHost| matches!(message, AgentToHost::Mode(set) if set.mode == Mode::Off);
+    assert!(bench.host.iter().any(off));
+}
+
+#[test]
+fn a_86_a_service_that_wants_to_know_is_told_instead() {
+    let mut bench = Bench::with(Options {
+        mode: Mode::Steer,
+        tell_service: true,
+        ..Options::default()
+    });
+    bench.begin();
+    bench.find(7);
+    let told: Vec<_> = bench
+        .host
+        .iter()
+        .filter_map(|message| match message {
+            AgentToHost::Predicted(predicted) => Some(predicted),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(told.len(), 1);
+    assert_eq!(told[0].filters.len(), 1);
+    assert_eq!(told[0].path, 7_u64.to_be_bytes());
+    assert!(
+        bench.installed().is_empty(),
+        "the host installs them if the service does not care"
+    );
+}
+
+#[test]
+fn leases_end_by_the_clock_that_never_goes_back_and_hooks_words_are_waited_for() {
+    let mut bench = Bench::steering();
+    bench.begin();
+    bench.find(7);
+    bench.end();
+    let ttl_ms = bench.controller.options().filter_ttl_ms;
+    bench.pass(ttl_ms);
+    assert_eq!(bench.in_force(), 1, "the hook's word may be on its way");
+    // A caller whose clock jumped hands in an earlier moment: nothing comes to life or ends by it.
+    let late = bench.now;
+    bench.now = Time::from_millis(0);
+    bench.pass(0);
+    assert_eq!(bench.in_force(), 1);
+    bench.now = late;
+    bench.pass(2_000);
+    assert_eq!(bench.in_force(), 0);
+    let id = bench.installed()[0].id;
+    bench.host(FilterEnded {
+        filter: id,
+        end: FilterEnd::Lapsed,
+        hits: 0,
+    });
+    assert_eq!(
+        bench.records("filter-lapsed").len(),
+        1,
+        "its end is told once"
+    );
+}
+
+#[test]
+fn a_disarmed_filter_may_only_watch_when_it_is_proved_again() {
+    let mut bench = Bench::steering();
+    bench.begin();
+    bench.find(7);
+    bench.end();
+    let id = bench.installed()[0].id;
+    bench.host(FilterEnded {
+        filter: id,
+        end: FilterEnd::Disarmed,
+        hits: 60,
+    });
+    assert_eq!(
+        bench.controller.counts().behaviour_changes,
+        60,
+        "hits untold so far"
+    );
+    bench.begin();
+    bench.find(7);
+    bench.end();
+    assert_eq!(bench.installed()[1].mode, Mode::Audit);
+    let pause = bench.controller.options().disarmed_ms;
+    bench.pass(pause + 1);
+    bench.begin();
+    bench.find(7);
+    assert_eq!(bench.installed()[2].mode, Mode::Steer);
+}
+
+#[test]
+fn there_are_never_more_filters_than_allowed() {
+    let mut bench = Bench::with(Options {
+        mode: Mode::Steer,
+        filters_max: 3,
+        ..Options::default()
+    });
+    let run = bench.begin();
+    for id in 0..10 {
+        bench.checker(found(run, id, vec![filter(&format!("Kind{id}"))]));
+    }
+    assert_eq!(bench.in_force(), 3);
+    assert_eq!(bench.controller.counts().filters_rejected, 7);
+}
+
+#[test]
+fn a_102_the_six_numbers() {
+    let mut bench = Bench::steering();
+    let run = bench.begin();
+    bench.find(7);
+    bench.checker(found(run, 8, Vec::new()));
+    let mut happened = found(run, 9, Vec::new());
+    happened.violation.depth = 0;
+    bench.checker(happened.clone());
+    bench.end();
+    let id = bench.installed()[0].id;
+    for hits in [1, 4] {
+        bench.host(FilterHit {
+            filter: id,
+            hits,
+            acted: true,
+            event: String::new(),
+        });
+    }
+    bench.host(Veto {
+        property: "one root".to_owned(),
+        event: String::new(),
+        explanation: String::new(),
+        acted: true,
+        elapsed_us: 80,
+    });
+    for events in [50, 120] {
+        bench.host(Stats {
+            events,
+            ..Stats::default()
+        });
+    }
+    bench.begin();
+    happened.run = bench.running();
+    bench.checker(happened);
+    let counts = bench.controller.counts();
+    assert_eq!(counts.predictions, 2);
+    assert_eq!(counts.unhelpful, 1);
+    assert_eq!(
+        counts.behaviour_changes, 4,
+        "by the filter's own count, two frames or not"
+    );
+    assert_eq!(counts.check_engagements, 1);
+    assert_eq!(
+        counts.uncaught_violations, 1,
+        "still the same one in the next snapshot"
+    );
+    assert_eq!(counts.actions, 120);
+}
