@@ -3,6 +3,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`check`] | `check`: explore a scenario and report |
+//! | [`node`] | `node`: run one live node |
 //! | [`properties`] | `properties`: read a property file and show how it is judged |
 //! | `progress` | the line that moves while it does |
 //! | [`text`], [`json`] | the report for people and for machines |
@@ -11,6 +12,7 @@
 pub mod check;
 pub mod diagram;
 pub mod json;
+pub mod node;
 mod progress;
 pub mod properties;
 pub mod text;
@@ -28,6 +30,10 @@ pub const EXIT_FINE: u8 = 0;
 pub const EXIT_VIOLATED: u8 = 1;
 /// The command line cannot be understood (`EX_USAGE`).
 pub const EXIT_USAGE: u8 = 64;
+/// The operating system refuses something (`EX_OSERR`).
+pub const EXIT_SYSTEM: u8 = 71;
+/// The service's own code panicked; what a panicking program exits with.
+pub const EXIT_PANIC: u8 = 101;
 /// A file that was named cannot be understood (`EX_CONFIG`).
 pub const EXIT_CONFIGURATION: u8 = 78;
 
@@ -44,6 +50,11 @@ enum Command<O: clap::Args> {
     /// Exits with 0 if nothing is wrong, with 1 if a property is violated, with 64 if the command line cannot be
     /// understood, with 78 if the property file cannot.
     Check(Box<check::Check<O>>),
+    /// Runs one live node of this service over TCP and UDP.
+    ///
+    /// Exits with 0 if it was shut down, with 64 if the command line cannot be understood, with 71 if its ports or its
+    /// disk cannot be used, with 101 if a handler panicked.
+    Node(Box<node::Node>),
     /// Reads a property file for this service and shows how each property is judged.
     ///
     /// Exits with 0 if it can be used, with 78 if something is wrong with it, which is then said.
@@ -66,6 +77,9 @@ fn run<S: Program>(arguments: impl IntoIterator<Item = std::ffi::OsString>) -> u
         Ok(Arguments {
             command: Command::Check(check),
         }) => check::run::<S>(&check),
+        Ok(Arguments {
+            command: Command::Node(arguments),
+        }) => node::run::<S>(&arguments),
         Ok(Arguments {
             command: Command::Properties(arguments),
         }) => properties::run::<S>(&arguments),

@@ -10,6 +10,8 @@
 //! | [`explore`] | strategies that search those integers |
 //! | [`checkpoint`] | checkpoints, neighborhoods and consistent snapshots, as cores without IO |
 //! | [`capture`] | a running node as bytes and back: what a checkpoint carries of it |
+//! | [`hook`] | the host's side of steering: stamps, checkpoints, filters, and the link to the agent |
+//! | [`runtime`] | the ready-made loop over TCP and UDP |
 //! | [`trace`] | a predicted path spelled out, for people and for other machines |
 //! | [`program`], [`cli`] | what a service adds to get a command line, and that command line |
 
@@ -20,11 +22,13 @@ pub mod cli;
 pub mod context;
 pub mod engine;
 pub mod explore;
+pub mod hook;
 pub mod model;
 #[cfg(feature = "cli")]
 pub mod program;
 pub mod properties;
 pub mod property;
+pub mod runtime;
 pub mod service;
 pub mod trace;
 

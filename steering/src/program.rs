@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use scry_protocol::NodeId;
+
 use crate::model::System;
 use crate::service::Service;
 
@@ -46,6 +48,13 @@ pub trait Program: Service {
     /// Lists the bugs that `--bug` knows.
     fn bugs() -> &'static [Bug] {
         &[]
+    }
+
+    /// Returns the settings of one node of a live deployment with these members and bugs, or `None` if the command line
+    /// has to say them all. What it says beside them wins.
+    fn setup(me: NodeId, members: &[NodeId], bugs: &BTreeSet<&'static str>) -> Option<Self::Setup> {
+        let _ = (me, members, bugs);
+        None
     }
 
     /// Lists the scenarios that `--scenario` knows. The first is the default.

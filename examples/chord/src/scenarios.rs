@@ -1,5 +1,6 @@
 //! The situations the papers tell of. Each is reached by events that the service's own handlers carry out.
 
+use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 
 use scry::{Act, Bug, Faults, NodeId, Program, Request, Scenario, System};
@@ -60,6 +61,14 @@ impl Program for Chord {
         ]
     }
 
+    /// The first member founds the ring.
+    fn setup(_: NodeId, members: &[NodeId], bugs: &BTreeSet<&'static str>) -> Option<Setup> {
+        Some(Setup {
+            bugs: named_bugs(|name| bugs.contains(name)),
+            ..Setup::new(members.first().copied())
+        })
+    }
+
     fn scenarios() -> Vec<Scenario<Self>> {
         vec![
             Scenario {
@@ -99,12 +108,16 @@ fn setup(request: &Request<'_, Chord>, contacts: &[u32]) -> Setup {
         fingers: fingers.clone(),
         fingers_ms: live.fingers_ms.filter(|_| *finger_lookups),
         reunite_ms: live.reunite_ms.filter(|_| *reunite),
-        bugs: Bugs {
-            self_predecessor: request.has_bug("self-predecessor"),
-            ordering: request.has_bug("ordering"),
-            stale_successor: request.has_bug("stale-successor"),
-        },
+        bugs: named_bugs(|name| request.has_bug(name)),
         ..live
+    }
+}
+
+fn named_bugs(has: impl Fn(&str) -> bool) -> Bugs {
+    Bugs {
+        self_predecessor: has("self-predecessor"),
+        ordering: has("ordering"),
+        stale_successor: has("stale-successor"),
     }
 }
 

@@ -1,5 +1,7 @@
 //! The situations a search can start from, and what the command line can ask of them.
 
+use std::collections::BTreeSet;
+
 use scry::{Act, Bug, Faults, NodeId, Program, Request, Scenario, System};
 
 use crate::service::{Bugs, Call, Message, Part, Paxos, Setup};
@@ -43,6 +45,18 @@ impl Program for Paxos {
                 about: "an acceptor does not write its vote to disk",
             },
         ]
+    }
+
+    /// Every member is a replica that proposes its own id.
+    fn setup(me: NodeId, members: &[NodeId], bugs: &BTreeSet<&'static str>) -> Option<Setup> {
+        Some(Setup {
+            part: Part::Replica,
+            acceptors: members.to_vec(),
+            value: me.get(),
+            rounds: u32::MAX,
+            indices: u32::MAX,
+            bugs: named_bugs(|name| bugs.contains(name)),
+        })
     }
 
     fn scenarios() -> Vec<Scenario<Self>> {
@@ -135,9 +149,13 @@ fn reset(request: &Request<'_, Paxos>) -> Result<System<Paxos>, String> {
 }
 
 fn bugs(request: &Request<'_, Paxos>) -> Bugs {
+    named_bugs(|name| request.has_bug(name))
+}
+
+fn named_bugs(has: impl Fn(&str) -> bool) -> Bugs {
     Bugs {
-        last_promise: request.has_bug("last-promise"),
-        volatile_promise: request.has_bug("volatile-promise"),
+        last_promise: has("last-promise"),
+        volatile_promise: has("volatile-promise"),
     }
 }
 

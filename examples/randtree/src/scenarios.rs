@@ -9,6 +9,8 @@
 //! | `r5` | MaceMC §6 | a node stays the child of two for good | `ignored-reply` |
 //! | `r6` | MaceMC §2 | two trees that never merge | `two-trees` |
 
+use std::collections::BTreeSet;
+
 use clap::Args;
 use scry::{Act, Bug, Faults, NodeId, Program, Request, Scenario, System};
 
@@ -62,6 +64,15 @@ impl Program for RandTree {
                 about: "a child that takes the place of its lost root stops its recovery timer",
             },
         ]
+    }
+
+    /// The first member is the designated node.
+    fn setup(_: NodeId, members: &[NodeId], bugs: &BTreeSet<&'static str>) -> Option<Setup> {
+        Some(Setup {
+            bootstrap: members.first().copied().into_iter().collect(),
+            bugs: named_bugs(|name| bugs.contains(name)),
+            ..Setup::default()
+        })
     }
 
     fn scenarios() -> Vec<Scenario<Self>> {
@@ -270,15 +281,19 @@ fn base(request: &Request<'_, RandTree>, announce: Announce) -> Setup {
     Setup {
         announce: request.options.announce.unwrap_or(announce),
         keepalive: request.options.keepalive,
-        bugs: Bugs {
-            update_sibling: request.has_bug("update-sibling"),
-            new_root: request.has_bug("new-root"),
-            promote: request.has_bug("promote"),
-            timer: request.has_bug("timer"),
-            ignored_reply: request.has_bug("ignored-reply"),
-            two_trees: request.has_bug("two-trees"),
-        },
+        bugs: named_bugs(|name| request.has_bug(name)),
         ..Setup::default()
+    }
+}
+
+fn named_bugs(has: impl Fn(&str) -> bool) -> Bugs {
+    Bugs {
+        update_sibling: has("update-sibling"),
+        new_root: has("new-root"),
+        promote: has("promote"),
+        timer: has("timer"),
+        ignored_reply: has("ignored-reply"),
+        two_trees: has("two-trees"),
     }
 }
 

@@ -222,20 +222,7 @@ fn prepare<S: Program>(
             scenarios.iter().map(|scenario| scenario.name),
         ));
     }
-    let mut bugs = BTreeSet::new();
-    for name in &check.bug {
-        match S::bugs().iter().find(|bug| bug.name == name) {
-            Some(bug) => drop(bugs.insert(bug.name)),
-            None if name == "all" && !S::bugs().is_empty() => {
-                bugs.extend(S::bugs().iter().map(|bug| bug.name))
-            }
-            None => errors.push(unknown(
-                "bug",
-                name,
-                S::bugs().iter().map(|bug| bug.name).chain(["all"]),
-            )),
-        }
-    }
+    let bugs = bugs::<S>(&check.bug, &mut errors);
     if check.threads == 0 {
         errors.push("--threads 0: a search needs at least one".to_owned());
     }
@@ -251,6 +238,28 @@ fn prepare<S: Program>(
         .map_err(|error| vec![format!("scenario {}: {error}", scenario.name)])?;
     system.faults = faults(check, system.faults);
     Ok((scenario.name, bugs, system))
+}
+
+/// Finds bugs by name, and adds what is wrong with the names to `errors`.
+pub(crate) fn bugs<S: Program>(
+    names: &[String],
+    errors: &mut Vec<String>,
+) -> BTreeSet<&'static str> {
+    let mut bugs = BTreeSet::new();
+    for name in names {
+        match S::bugs().iter().find(|bug| bug.name == name) {
+            Some(bug) => drop(bugs.insert(bug.name)),
+            None if name == "all" && !S::bugs().is_empty() => {
+                bugs.extend(S::bugs().iter().map(|bug| bug.name))
+            }
+            None => errors.push(unknown(
+                "bug",
+                name,
+                S::bugs().iter().map(|bug| bug.name).chain(["all"]),
+            )),
+        }
+    }
+    bugs
 }
 
 fn faults<O: clap::Args>(check: &Check<O>, own: Faults) -> Faults {

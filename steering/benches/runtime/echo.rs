@@ -1,0 +1,112 @@
+//! A service that asks and answers as fast as it can.
+
+use std::time::Duration;
+
+use scry::{Context, NodeId, Service, Transport};
+use serde::{Deserialize, Serialize};
+
+/// How many questions are under way at a time.
+const WINDOW: u32 = 32;
+/// How long to wait for an answer before a lost question is asked again.
+const RETRY: Duration = Duration::from_millis(200);
+
+#[derive(Clone, Debug, Default, Eq, Hash, PartialEq, Serialize, Deserialize)]
+pub struct Echo {
+    pub answers: u32,
+    goal: Option<(NodeId, Way, u32)>,
+    asked: u32,
+    /// Answers when the clock was last looked at.
+    seen: u32,
+}
+
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
+pub enum Way {
+    Datagram,
+    Stream,
+}
+
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
+pub enum Message {
+    Question(Way, [u8; 16]),
+    Answer(Way, [u8; 16]),
+}
+
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
+pub enum Call {
+    /// Ask until so many answers came in all.
+    Go { to: NodeId, way: Way, rounds: u32 },
+}
+
+impl Way {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Datagram => "UDP",
+            Self::Stream => "TCP",
+        }
+    }
+}
+
+impl Echo {
+    fn ask(&mut self, cx: &mut Context<'_, Self>) {
+        if let Some((to, way, rounds)) = self.goal
+            && self.asked < rounds
+        {
+            self.asked += 1;
+            cx.send(to, Message::Question(way, [7; 16]));
+        }
+    }
+}
+
+impl Service for Echo {
+    type Message = Message;
+    type Timer = ();
+    type Call = Call;
+    type Setup = ();
+    type Disk = ();
+
+    fn start(_: &mut Context<'_, Self>, _: Option<()>) -> Self {
+        Self::default()
+    }
+
+    fn on_message(&mut self, cx: &mut Context<'_, Self>, from: NodeId, message: Message) {
+        match message {
+            Message::Question(way, load) => cx.send(from, Message::Answer(way, load)),
+            Message::Answer(..) => {
+                self.answers += 1;
+                self.ask(cx);
+            }
+        }
+    }
+
+    fn on_timer(&mut self, cx: &mut Context<'_, Self>, (): ()) {
+        if let Some((to, way, rounds)) = self.goal
+            && self.answers < rounds
+        {
+            if self.seen == self.answers {
+                cx.send(to, Message::Question(way, [7; 16]));
+            }
+            self.seen = self.answers;
+            cx.set_timer((), RETRY);
+        }
+    }
+
+    fn on_call(&mut self, cx: &mut Context<'_, Self>, Call::Go { to, way, rounds }: Call) {
+        self.goal = Some((to, way, rounds));
+        self.asked = self.answers;
+        for _ in 0..WINDOW {
+            self.ask(cx);
+        }
+        cx.set_timer((), RETRY);
+    }
+
+    fn disk(&self) {}
+
+    fn transport(message: &Message) -> Transport {
+        match message {
+            Message::Question(way, _) | Message::Answer(way, _) => match way {
+                Way::Datagram => Transport::Datagram,
+                Way::Stream => Transport::Stream,
+            },
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! Lines of JSON that say what a running node shall do, each answered by one line.
+
+use std::collections::BTreeMap;
+use std::io::BufRead;
+use std::net::SocketAddr;
+use std::sync::mpsc as lines;
+use std::thread;
+
+use scry_protocol::NodeId;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+
+use crate::cli::node::say;
+use crate::program::Program;
+use crate::runtime::report::json_of;
+use crate::runtime::{Emulation, Gone, Handle};
+
+/// How many lines may wait.
+const LINES_MAX: usize = 64;
+
+/// What a line says.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "lowercase", deny_unknown_fields)]
+enum Order<C> {
+    /// Call the service.
+    Call(C),
+    /// Reset the node.
+    Reset {
+        /// Whether its peers are told.
+        notice: bool,
+    },
+    /// Let nothing pass to or from these peers.
+    Cut(Vec<NodeId>),
+    /// Let everything pass again.
+    Heal(Yes),
+    /// Change what is done to links.
+    Emulate(Links),
+    /// Say where peers are.
+    Peers(BTreeMap<NodeId, SocketAddr>),
+    /// Show the node.
+    State(Yes),
+    /// End in good order.
+    Shutdown(Yes),
+}
+
+/// `true`, and nothing else.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(try_from = "bool")]
+struct Yes;
+
+impl TryFrom<bool> for Yes {
+    type Error = &'static str;
+
+    fn try_from(yes: bool) -> Result<Self, Self::Error> {
+        if yes {
+            Ok(Self)
+        } else {
+            Err("only true is understood")
+        }
+    }
+}
+
+/// What is done to some links, or to all if none are named.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Links {
+    #[serde(default)]
+    delay_ms: u64,
+    #[serde(default)]
+    jitter_ms: u64,
+    #[serde(default)]
+    loss: f64,
+    #[serde(default)]
+    rate_kbps: u64,
+    #[serde(default)]
+    peers: Vec<NodeId>,
+}
+
+/// Does what the lines on standard input say, and returns when they end or the node shall.
+pub(super) async fn obey<S: Program>(handle: &Handle<S>, lines: &lines::Sender<String>) {
+    let (sender, mut orders) = mpsc::channel(LINES_MAX);
+    // Standard input cannot be waited for otherwise; the thread ends with it or with the process.
+    thread::spawn(move || {
+        for line in std::io::stdin().lock().lines() {
+            let Ok(line) = line else { return };
+            if !line.trim().is_empty() && sender.blocking_send(line).is_err() {
+                return;
+            }
+        }
+    });
+    while let Some(line) = orders.recv().await {
+        let order = serde_json::from_str::<Order<S::Call>>(&line);
+        let last = matches!(order, Ok(Order::Shutdown(Yes)));
+        let answer = match order {
+            Ok(order) => perform(handle, order).await,
+            Err(error) => Err(error.to_string()),
+        };
+        match answer {
+            Ok(done) => say(lines, &json!({ "done": done })),
+            Err(error) => say(lines, &json!({ "error": error })),
+        }
+        if last {
+            return;
+        }
+    }
+}
+
+async fn perform<S: Program>(handle: &Handle<S>, order: Order<S::Call>) -> Result<Value, String> {
+    let gone = |gone: Gone| gone.to_string();
+    let done = match order {
+        Order::Call(call) => {
+            let called = handle.call(call).await;
+            called.map(|()| "call").map_err(|error| error.to_string())?
+        }
+        Order::Reset { notice } => {
+            let reset = handle.reset(notice).await;
+            reset.map(|()| "reset").map_err(gone)?
+        }
+        Order::Cut(peers) => handle.cut(peers).await.map(|()| "cut").map_err(gone)?,
+        Order::Heal(Yes) => handle.heal().await.map(|()| "heal").map_err(gone)?,
+        Order::Emulate(Links {
+            delay_ms,
+            jitter_ms,
+            loss,
+            rate_kbps,
+            peers,
+        }) => {
+            if !(0.0..=1.0).contains(&loss) {
+                return Err("loss: a share is a number from 0 to 1".to_owned());
+            }
+            let emulation = Emulation {
+                delay_ms,
+                jitter_ms,
+                loss,
+                rate_kbps,
+            };
+            let changed = handle.emulate(emulation, peers).await;
+            changed.map(|()| "emulate").map_err(gone)?
+        }
+        Order::Peers(peers) => {
+            let added = handle.add_peers(peers).await;
+            added.map(|()| "peers").map_err(gone)?
+        }
+        Order::State(Yes) => {
+            let snapshot = handle.state().await.map_err(gone)?;
+            return Ok(json!({
+                "state": json_of(&snapshot.state),
+                "timers": json_of(&snapshot.timers),
+                "connected": snapshot.connected,
+                "counts": snapshot.counts,
+            }));
+        }
+        // The caller ends the node, after it has answered.
+        Order::Shutdown(Yes) => "shutdown",
+    };
+    Ok(done.into())
+}

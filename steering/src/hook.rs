@@ -1,0 +1,478 @@
+//! The host's side of steering: the checkpoint number on every message, the question before every handler, and the link
+//! to the agent. It knows no runtime: a service with its own event loop calls it, and so does `scry::runtime`.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | `gate` | the question before every handler |
+//! | `table` | the filters in force, laid out for that question |
+//! | `lease` | installed filters and how they end |
+//! | `disarm` | filters that block too much |
+//! | `socket` | the thread that speaks with the agent |
+//! | `outbox`, `inbox`, `shared` | what passes between that thread and the host's |
+//! | `number` | checkpoint numbers over restarts |
+//! | `contact` | with whom the host spoke |
+//! | `kind` | what events are called |
+//!
+//! # The host never waits
+//!
+//! Frames to the agent go into a bounded queue; what does not fit is dropped and counted. The socket, the kill file and
+//! the ends of leases are the business of one thread. If there is no agent, or it dies, or it sends nonsense, the filters
+//! fall and every answer is [`Verdict::Run`].
+//!
+//! # Kill switches
+//!
+//! Filters act only while the agent's mode allows it, while the kill file does not exist (looked for about twice a
+//! second), and unless the host was started with `SCRY_STEER=off`.
+
+mod contact;
+mod disarm;
+mod gate;
+mod inbox;
+mod kind;
+mod lease;
+mod number;
+mod outbox;
+mod shared;
+mod socket;
+mod table;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use scry_protocol::channel::Envelope;
+use scry_protocol::checkpoint::WriteCheckpointError;
+use scry_protocol::filter::{Filter, Mode};
+use scry_protocol::link::host::{
+    Checkpoint, FailedOpen, Failure, Goodbye, Hello, Neighbors, Stats, Veto,
+};
+use scry_protocol::{CheckpointNumber, Incarnation, NodeId, Transport};
+
+use crate::checkpoint::Time;
+use crate::checkpoint::channel::{self, Lane};
+use crate::checkpoint::recorder::{Capture, Recorder};
+use crate::hook::contact::Seen;
+use crate::hook::disarm::Peer;
+use crate::hook::number::Numbers;
+use crate::hook::shared::Shared;
+use crate::hook::socket::Thread;
+
+pub use disarm::Disarm;
+pub use gate::{Gate, Occurrence, Verdict};
+pub use inbox::Request;
+pub use kind::kind_of;
+pub use lease::{INSTALLED_MAX, LEASE_MS_MAX};
+pub use outbox::QueueLimits;
+pub use shared::Waker;
+pub use socket::Backoff;
+
+/// The environment variable that forbids steering in a host if it says `off`.
+pub const SWITCH_VARIABLE: &str = "SCRY_STEER";
+
+/// Counts and contacts are reported so often.
+const REPORT_MS: u64 = 1_000;
+/// Peers whose messages are counted one by one.
+const PEERS_MAX: usize = 4096;
+
+/// Who a host is, and how its hook behaves.
+#[derive(Clone)]
+pub struct Options {
+    /// The node.
+    pub node: NodeId,
+    /// The service's name.
+    pub service: String,
+    /// The service's version: agents share paths only between equal ones.
+    pub version: String,
+    /// Which life of the node this is: milliseconds since the epoch, unless somebody counts lives better.
+    pub incarnation: Incarnation,
+    /// The least number to begin with. With neither this nor a file of numbers, the incarnation is.
+    pub born: CheckpointNumber,
+    /// Where checkpoint numbers are kept over restarts; see the module `number` for what is done without.
+    pub numbers: Option<PathBuf>,
+    /// The agent's socket; none for a host without an agent.
+    pub socket: Option<PathBuf>,
+    /// A file whose existence forbids steering.
+    pub kill_file: Option<PathBuf>,
+    /// What may wait for the agent.
+    pub queue: QueueLimits,
+    /// How soon a lost agent is looked for.
+    pub backoff: Backoff,
+    /// What is remembered of messages in flight; nothing if absent.
+    pub channels: Option<channel::Options>,
+    /// How much a filter may block.
+    pub disarm: Disarm,
+    /// Called from the hook's thread when the agent asks for something, so that an idle loop turns. It must not block.
+    pub waker: Option<Waker>,
+}
+
+impl Options {
+    /// Makes options for a node that starts now, without an agent.
+    pub fn new(node: NodeId, service: impl Into<String>, version: impl Into<String>) -> Self {
+        let since_epoch = std::time::UNIX_EPOCH.elapsed().unwrap_or_default();
+        Self {
+            node,
+            service: service.into(),
+            version: version.into(),
+            incarnation: Incarnation::new(since_epoch.as_millis() as u64),
+            born: CheckpointNumber::ZERO,
+            numbers: None,
+            socket: None,
+            kill_file: None,
+            queue: QueueLimits::default(),
+            backoff: Backoff::default(),
+            channels: Some(channel::Options::default()),
+            disarm: Disarm::default(),
+            waker: None,
+        }
+    }
+}
+
+impl std::fmt::Debug for Options {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Options")
+            .field("node", &self.node)
+            .field("service", &self.service)
+            .field("incarnation", &self.incarnation)
+            .field("socket", &self.socket)
+            .finish_non_exhaustive()
+    }
+}
+
+/// One life of a host, as its agent and its peers' hosts see it.
+#[derive(Debug)]
+pub struct Hook {
+    shared: Arc<Shared>,
+    gate: Gate,
+    recorder: Recorder,
+    numbers: Numbers,
+    seen: Seen,
+    peers: BTreeMap<NodeId, Arc<Peer>>,
+    /// The last stamp, encoded only to count its bytes.
+    stamp: Vec<u8>,
+    sent_bytes: u64,
+    sent_messages: u64,
+    received_messages: u64,
+    vetoed_events: u64,
+    failures: BTreeMap<u8, u64>,
+    report_at: Time,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Hook {
+    /// Begins a life with its first checkpoint, and looks for the agent from now on. Never fails, never waits.
+    ///
+    /// `capture` shows the service after its start and before anything it sends then is sent.
+    pub fn connect(options: Options, now: Time, capture: impl FnOnce() -> Capture) -> Self {
+        let killed = is_switched_off(std::env::var_os(SWITCH_VARIABLE).as_deref());
+        let numbers = Numbers::begin(options.numbers.clone(), options.incarnation, options.born);
+        // A host that is out of descriptors or threads runs unsteered.
+        let alarm = match options.socket.as_ref().map(|_| alarm()).transpose() {
+            Ok(alarm) => alarm,
+            Err(error) => {
+                tracing::warn!("no steering: {error}");
+                None
+            }
+        };
+        let (ring, listen) = alarm.unzip();
+        let shared = Arc::new(Shared::new(
+            options.node,
+            options.disarm,
+            options.queue,
+            killed,
+            ring,
+            options.waker.clone(),
+        ));
+        let born = numbers.born();
+        let (recorder, first) =
+            Recorder::begin(now, options.incarnation, born, options.channels, capture);
+        let mut hook = Self {
+            gate: Gate::new(shared.clone()),
+            shared,
+            recorder,
+            numbers,
+            seen: Seen::default(),
+            peers: BTreeMap::new(),
+            stamp: Vec::new(),
+            sent_bytes: 0,
+            sent_messages: 0,
+            received_messages: 0,
+            vetoed_events: 0,
+            failures: BTreeMap::new(),
+            report_at: now.after_millis(REPORT_MS),
+            thread: None,
+        };
+        hook.publish(first.map(Some));
+        if let (Some(path), Some(alarm)) = (options.socket, listen) {
+            let thread = Thread {
+                shared: hook.shared.clone(),
+                path,
+                kill_file: options.kill_file,
+                killed,
+                backoff: options.backoff,
+                hello: Hello {
+                    node: options.node,
+                    incarnation: options.incarnation,
+                    born,
+                    number: born,
+                    service: options.service,
+                    version: options.version,
+                },
+                alarm,
+            };
+            match thread::Builder::new()
+                .name("scry-hook".to_owned())
+                .spawn(move || thread.run())
+            {
+                Ok(thread) => hook.thread = Some(thread),
+                Err(error) => tracing::warn!("no steering: {error}"),
+            }
+        }
+        hook
+    }
+
+    /// Begins a life without an agent: messages are stamped all the same, since its peers may have one.
+    pub fn detached(options: Options, now: Time, capture: impl FnOnce() -> Capture) -> Self {
+        let options = Options {
+            socket: None,
+            ..options
+        };
+        Self::connect(options, now, capture)
+    }
+
+    /// Returns the present checkpoint number.
+    pub fn number(&self) -> CheckpointNumber {
+        self.recorder.number()
+    }
+
+    /// Returns which life this is.
+    pub fn incarnation(&self) -> Incarnation {
+        self.recorder.incarnation()
+    }
+
+    /// Makes a gate for another thread that handles events.
+    pub fn gate(&self) -> Gate {
+        self.gate.clone()
+    }
+
+    /// Learns of a message before anything else is decided about it, also if it is then kept from its handler: the
+    /// checkpoint that must precede it is taken.
+    pub fn receive(
+        &mut self,
+        now: Time,
+        from: NodeId,
+        transport: Transport,
+        envelope: &Envelope,
+        capture: impl FnOnce() -> Capture,
+    ) {
+        self.received_messages += 1;
+        self.seen.note(now, from, transport);
+        self.count_from(from);
+        let taken = self
+            .recorder
+            .handle_message(now, from, transport, envelope, capture);
+        self.publish(taken);
+    }
+
+    /// Returns what goes out with a message.
+    pub fn stamp(&mut self, now: Time, to: NodeId, lane: Lane, message: &[u8]) -> Envelope {
+        let envelope = self.recorder.stamp(now, to, lane, message);
+        self.stamp.clear();
+        envelope.write(&mut self.stamp);
+        self.sent_messages += 1;
+        self.sent_bytes += (self.stamp.len() + message.len()) as u64;
+        self.seen.note(now, to, lane.transport());
+        envelope
+    }
+
+    /// Opens a connection to a peer, from either end, and returns the serial its messages are sent under.
+    pub fn open(&mut self, now: Time, peer: NodeId) -> u32 {
+        self.seen.note_open(now, peer);
+        self.recorder.open(peer)
+    }
+
+    /// Learns that a connection is gone, by the serial of what was sent on it and the life and serial of what came.
+    pub fn ended(
+        &mut self,
+        now: Time,
+        peer: NodeId,
+        sending: Option<u32>,
+        receiving: Option<(Incarnation, u32)>,
+    ) {
+        self.seen.note_ended(now, peer);
+        self.recorder.handle_ended(now, peer, sending, receiving);
+    }
+
+    /// Decides about an event before its handler runs. See [`Gate::admit`].
+    #[inline]
+    pub fn admit(&mut self, occurrence: &Occurrence<'_>) -> Verdict {
+        self.gate.admit(occurrence)
+    }
+
+    /// Counts an event that no filter can mean: a start, a lost connection.
+    pub fn count_event(&mut self) {
+        self.gate.count_event();
+    }
+
+    /// Does what the agent asked for, between two events, and returns what the loop itself has to do.
+    ///
+    /// Cheap if there is nothing to do: one atomic load and a comparison.
+    #[inline]
+    pub fn turn(&mut self, now: Time, capture: impl FnMut() -> Capture) -> Vec<Request> {
+        if now < self.report_at && !self.shared.asked.load(Ordering::Acquire) {
+            return Vec::new();
+        }
+        self.turn_slowly(now, capture)
+    }
+
+    /// Returns when [`turn`](Self::turn) is due even if nothing happens.
+    pub fn poll_timeout(&self) -> Time {
+        self.report_at
+    }
+
+    fn turn_slowly(&mut self, now: Time, mut capture: impl FnMut() -> Capture) -> Vec<Request> {
+        let mut asked = self.shared.take_asked();
+        for arrived in asked.arrived.drain(..) {
+            self.recorder.handle_arrived(&arrived);
+        }
+        if let Some(number) = asked.take {
+            let taken = self.recorder.handle_take(now, number, &mut capture);
+            self.publish(taken);
+        }
+        if asked.ask_neighbors {
+            let neighbors = capture().neighbors;
+            self.shared.send(Neighbors { neighbors });
+        }
+        if now >= self.report_at {
+            self.report_at = now.after_millis(REPORT_MS);
+            self.shared.send(self.stats());
+            if let Some(contacts) = self.seen.take(now) {
+                self.shared.send(contacts);
+            }
+        }
+        asked.into_requests()
+    }
+
+    /// Installs the filters of a [`Predicted`](Request::Predicted) that the service left to them.
+    ///
+    /// Without an agent, or with a kill switch on, they end at once; so do filters no agent would send.
+    pub fn install(&mut self, filters: Vec<Filter>) {
+        if let Err(error) = self.shared.install(filters) {
+            tracing::warn!("filters were not installed: {error}");
+        }
+    }
+
+    /// Returns how much filters may do now. The immediate safety check keeps to it too.
+    pub fn mode(&self) -> Mode {
+        self.shared.with_leases(|leases| leases.mode())
+    }
+
+    /// Reports that the immediate safety check refused an event, or would have.
+    pub fn veto(&mut self, veto: Veto) {
+        if veto.acted {
+            self.vetoed_events += 1;
+        }
+        self.shared.send(Veto {
+            event: gate::shortened(veto.event),
+            explanation: gate::shortened(veto.explanation),
+            ..veto
+        });
+    }
+
+    /// Reports that something failed and the service went on unprotected.
+    pub fn failed_open(&mut self, failure: Failure, detail: impl Into<String>) {
+        let count = self.failures.entry(failure.into()).or_default();
+        *count += 1;
+        self.shared.send(FailedOpen {
+            failure,
+            count: *count,
+            detail: gate::shortened(detail.into()),
+        });
+    }
+
+    /// Returns what was counted so far.
+    pub fn stats(&self) -> Stats {
+        let (checkpoints, forced_checkpoints) = self.recorder.counts();
+        Stats {
+            sent_bytes: self.sent_bytes,
+            sent_messages: self.sent_messages,
+            received_messages: self.received_messages,
+            checkpoints,
+            forced_checkpoints,
+            dropped_frames: self.shared.outbox().dropped_count(),
+            events: self.shared.counts.events(),
+            filtered_events: self.shared.counts.filtered.load(Ordering::Relaxed),
+            vetoed_events: self.vetoed_events,
+        }
+    }
+
+    /// Ends in good order: says goodbye, and waits at most so long for it to be written.
+    ///
+    /// A hook that is merely dropped says goodbye too, and waits for nothing.
+    pub fn close(mut self, wait: Duration) {
+        self.say_goodbye();
+        let until = Instant::now() + wait;
+        if let Some(thread) = self.thread.take() {
+            while !thread.is_finished() && Instant::now() < until {
+                thread::sleep(Duration::from_millis(1));
+            }
+        }
+    }
+
+    fn say_goodbye(&self) {
+        if !self.shared.closing.load(Ordering::Acquire) {
+            let number = self.recorder.number();
+            self.shared.send(Goodbye { number });
+            self.shared.closing.store(true, Ordering::Release);
+            self.shared.wake_thread();
+        }
+    }
+
+    /// Sends a checkpoint that was taken. The number it gave the host is kept over restarts before anybody sees it.
+    fn publish(&mut self, taken: Result<Option<Checkpoint>, WriteCheckpointError>) {
+        let number = self.recorder.number();
+        self.numbers.reserve(number);
+        self.shared.number.store(number.get(), Ordering::Release);
+        match taken {
+            Ok(None) => {}
+            Ok(Some(checkpoint)) => self.shared.send(checkpoint),
+            Err(error) => self.failed_open(Failure::CheckpointTooLarge, error.to_string()),
+        }
+    }
+
+    /// Counts a message by its sender, for the disarmer.
+    fn count_from(&mut self, from: NodeId) {
+        if let Some(peer) = self.peers.get(&from) {
+            peer.received.fetch_add(1, Ordering::Relaxed);
+        } else if self.peers.len() < PEERS_MAX {
+            let peer = self.shared.with_leases(|leases| leases.peer(from));
+            peer.received.fetch_add(1, Ordering::Relaxed);
+            self.peers.insert(from, peer);
+        }
+    }
+}
+
+impl Drop for Hook {
+    fn drop(&mut self) {
+        self.say_goodbye();
+    }
+}
+
+/// Tells whether the environment forbids steering.
+fn is_switched_off(value: Option<&OsStr>) -> bool {
+    value.is_some_and(|value| value.eq_ignore_ascii_case("off"))
+}
+
+/// Makes the two ends of what wakes the thread: neither ever blocks.
+fn alarm() -> std::io::Result<(UnixStream, UnixStream)> {
+    let (ring, listen) = UnixStream::pair()?;
+    ring.set_nonblocking(true)?;
+    listen.set_nonblocking(true)?;
+    Ok((ring, listen))
+}

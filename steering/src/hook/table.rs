@@ -1,0 +1,188 @@
+//! The filters in force, laid out for the question asked before every handler: does one of them mean this event?
+//!
+//! A table is built anew whenever filters change, and never changed. Most events are of a kind that no filter names: one
+//! bit says so. The others find their few candidates by (kind, sender), however many filters there are.
+
+use std::hash::Hasher;
+use std::sync::Arc;
+
+use rustc_hash::FxHasher;
+use scry_protocol::filter::{Filter, Matcher, Mode};
+use scry_protocol::{Digest, NodeId};
+
+use crate::hook::gate::Occurrence;
+use crate::hook::lease::Armed;
+
+const MESSAGE: u8 = 0;
+const TIMER: u8 = 1;
+const CALL: u8 = 2;
+
+/// The filters in force at one moment.
+#[derive(Debug, Default)]
+pub(super) struct Table {
+    /// One bit for each value of a kind's hash, modulo their number.
+    kinds: [u64; 4],
+    /// Where each bucket of [`slots`](Self::slots) begins and ends; a power of two of them.
+    buckets: Box<[(u32, u32)]>,
+    /// By bucket, then by filter id.
+    slots: Box<[Slot]>,
+}
+
+/// One filter in force.
+#[derive(Debug)]
+pub(super) struct Slot {
+    key: u64,
+    content: Option<Digest>,
+    /// Whether it acts, or only watches.
+    pub(super) acts: bool,
+    pub(super) armed: Arc<Armed>,
+}
+
+/// The digest of an event's content, computed at most once and only if a filter asks for it.
+#[derive(Default)]
+pub(super) struct LazyDigest(Option<Digest>);
+
+impl Table {
+    /// Lays out the filters that concern this node and may do something in this mode.
+    pub(super) fn build(me: NodeId, mode: Mode, armed: &[Arc<Armed>]) -> Self {
+        let mut kinds = [0; 4];
+        let mut slots: Vec<Slot> = armed
+            .iter()
+            .filter(|armed| armed.filter.mode.min(mode) > Mode::Off)
+            .filter_map(|armed| {
+                let (kind, key, content) = keys(me, &armed.filter)?;
+                kinds[word(kind)] |= bit(kind);
+                Some(Slot {
+                    key,
+                    content,
+                    acts: armed.filter.mode.min(mode) == Mode::Steer,
+                    armed: armed.clone(),
+                })
+            })
+            .collect();
+        let count = (slots.len() * 2).next_power_of_two();
+        let bucket = |key: u64| (key >> 32) as usize & (count - 1);
+        slots.sort_by_key(|slot| (bucket(slot.key), slot.armed.filter.id));
+        let mut buckets = vec![(0, 0); count];
+        for (at, slot) in (0u32..).zip(&slots) {
+            let (begin, end) = &mut buckets[bucket(slot.key)];
+            if *end == 0 {
+                *begin = at;
+            }
+            *end = at + 1;
+        }
+        Self {
+            kinds,
+            buckets: buckets.into(),
+            slots: slots.into(),
+        }
+    }
+
+    /// Returns how many filters are in force.
+    pub(super) fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Returns the filters that mean this event, by rising id.
+    #[inline]
+    pub(super) fn matching<'a>(
+        &'a self,
+        occurrence: &'a Occurrence<'_>,
+        digest: &'a mut LazyDigest,
+    ) -> impl Iterator<Item = &'a Slot> {
+        let (class, name, source) = match *occurrence {
+            Occurrence::Message { kind, from, .. } => (MESSAGE, kind, Some(from)),
+            Occurrence::Timer { kind, .. } => (TIMER, kind, None),
+            Occurrence::Call { kind, .. } => (CALL, kind, None),
+        };
+        let kind = hash(class, name);
+        let candidates = if self.kinds[word(kind)] & bit(kind) == 0 {
+            &[]
+        } else {
+            self.bucket(key(kind, source))
+        };
+        let key = key(kind, source);
+        candidates.iter().filter(move |slot| {
+            slot.key == key && slot.means(occurrence) && digest.is(slot.content, occurrence)
+        })
+    }
+
+    fn bucket(&self, key: u64) -> &[Slot] {
+        let at = (key >> 32) as usize & (self.buckets.len() - 1);
+        let (begin, end) = self.buckets[at];
+        &self.slots[begin as usize..end as usize]
+    }
+}
+
+impl Slot {
+    /// Compares in full what the key only hashes: an unlucky or chosen name must not be blocked in another's stead.
+    fn means(&self, occurrence: &Occurrence<'_>) -> bool {
+        match (&self.armed.filter.matcher, occurrence) {
+            (Matcher::Message { kind, source, .. }, Occurrence::Message { kind: k, from, .. }) => {
+                source == from && kind == k
+            }
+            (Matcher::Timer { kind, .. }, Occurrence::Timer { kind: k, .. })
+            | (Matcher::Call { kind, .. }, Occurrence::Call { kind: k, .. }) => kind == k,
+            _ => false,
+        }
+    }
+}
+
+impl LazyDigest {
+    fn is(&mut self, wanted: Option<Digest>, occurrence: &Occurrence<'_>) -> bool {
+        let Some(wanted) = wanted else {
+            return true;
+        };
+        *self.0.get_or_insert_with(|| match occurrence {
+            Occurrence::Message { content, .. } => Digest::of(content),
+            Occurrence::Timer { content, .. } | Occurrence::Call { content, .. } => {
+                Digest::of(&content())
+            }
+        }) == wanted
+    }
+}
+
+/// Returns the hash of a filter's kind, its key and the content it wants; nothing if it is meant for another node.
+fn keys(me: NodeId, filter: &Filter) -> Option<(u64, u64, Option<Digest>)> {
+    let (class, name, source, content) = match &filter.matcher {
+        Matcher::Message {
+            kind,
+            source,
+            destination,
+            content,
+        } => {
+            if *destination != me {
+                return None;
+            }
+            (MESSAGE, kind, Some(*source), *content)
+        }
+        Matcher::Timer { kind, content } => (TIMER, kind, None, *content),
+        Matcher::Call { kind, content } => (CALL, kind, None, *content),
+    };
+    let kind = hash(class, name);
+    Some((kind, key(kind, source), content))
+}
+
+#[inline]
+fn hash(class: u8, name: &str) -> u64 {
+    let mut hasher = FxHasher::default();
+    hasher.write(name.as_bytes());
+    hasher.write_u8(class);
+    hasher.finish()
+}
+
+#[inline]
+fn key(kind: u64, source: Option<NodeId>) -> u64 {
+    let source = source.map_or(0, |source| u64::from(source.get()) + 1);
+    (kind ^ source).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+#[inline]
+fn word(kind: u64) -> usize {
+    (kind >> 6) as usize & 3
+}
+
+#[inline]
+fn bit(kind: u64) -> u64 {
+    1 << (kind & 63)
+}

@@ -1,0 +1,1 @@
+//! The hook as its users see it, with a small agent at the other end of a real socket.

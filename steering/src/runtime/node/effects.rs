@@ -1,0 +1,101 @@
+//! What a handler asked for is done here, in order, after its disk has been written.
+
+use scry_protocol::{NodeId, Transport};
+use tokio::time::Instant;
+
+use crate::checkpoint::channel::Lane;
+use crate::context::Effect;
+use crate::runtime::emulation::Passage;
+use crate::runtime::node::events::encode;
+use crate::runtime::node::{End, Node};
+use crate::runtime::run::{self, Effects, Panicked};
+use crate::runtime::wire;
+use crate::service::Service;
+
+impl<S: Service> Node<S> {
+    /// Writes the disk and performs what a handler asked for.
+    pub(super) fn perform(&mut self, effects: Effects<S>) -> Result<(), End> {
+        if let Some(store) = &mut self.store {
+            let service = &self.local.service;
+            let disk =
+                run::caught(|| service.disk()).map_err(|Panicked(said)| End::Panicked(said))?;
+            store
+                .keep(self.local.ticks, &disk)
+                .map_err(|error| End::Failed(format!("disk: {error}")))?;
+        }
+        for effect in effects {
+            match effect {
+                Effect::Send { to, message } => self.send(to, message)?,
+                Effect::Arm { timer, after } => self.timers.arm(timer, after, Instant::now()),
+                Effect::Cancel { timer } => self.timers.cancel(&timer),
+                Effect::Disconnect { peer } => {
+                    for end in self.streams.finish(peer) {
+                        self.close_channel(&end);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn send(&mut self, to: NodeId, message: S::Message) -> Result<(), End> {
+        if to == self.me {
+            self.own.push_back(message);
+            return Ok(());
+        }
+        let content = encode(&message)?;
+        match S::transport(&message) {
+            Transport::Datagram => self.send_datagram(to, &content),
+            Transport::Stream => self.send_segment(to, &content),
+        }
+        Ok(())
+    }
+
+    fn send_datagram(&mut self, to: NodeId, content: &[u8]) {
+        let stamp = self.stamp(to, Lane::Datagram, content);
+        let left = wire::datagram(self.me, &stamp, content).is_some_and(|bytes| {
+            let passage = self.emulator.datagram(to, bytes.len(), Instant::now());
+            match (passage, self.peers.get(&to)) {
+                (Passage::Lost, _) | (_, None) => false,
+                (Passage::Now, Some(&address)) => self.datagrams.send(address, &bytes),
+                (Passage::At(due), Some(&address)) => self.datagrams.send_at(due, address, bytes),
+            }
+        });
+        self.counts.datagrams_sent += 1;
+        self.counts.datagrams_lost += u64::from(!left);
+    }
+
+    fn send_segment(&mut self, to: NodeId, content: &[u8]) {
+        let key = match self.streams.youngest(to) {
+            Some(key) => key,
+            None => {
+                let sending = self.open_channel(to);
+                let address = self.peers.get(&to).copied();
+                self.streams.connect(to, address, sending)
+            }
+        };
+        let sending = self.streams.end(key).map_or(0, |end| end.sending);
+        let stamp = self.stamp(to, Lane::Stream(sending), content);
+        self.counts.segments_sent += 1;
+        let sent = wire::frame(&stamp, content).is_some_and(|frame| {
+            let due = match self.emulator.segment(to, frame.len(), Instant::now()) {
+                Passage::At(due) => Some(due),
+                Passage::Now | Passage::Lost => None,
+            };
+            self.streams.send(key, frame, due)
+        });
+        // What cannot be sent is a failed connection, and the service hears of it after what it is doing now.
+        if !sent && self.break_connections(to) {
+            self.lost.push_back(to);
+        }
+    }
+
+    /// Resets all connections with a peer, and tells whether there were any.
+    pub(super) fn break_connections(&mut self, peer: NodeId) -> bool {
+        let gone = self.streams.break_with(peer, self.emulator.is_cut(peer));
+        for end in &gone {
+            self.close_channel(end);
+        }
+        !gone.is_empty()
+    }
+}

@@ -1,0 +1,393 @@
+//! What happens to an event: it is noted, ruled on, and handled or not.
+
+use std::time::Duration;
+
+use scry_protocol::channel::Envelope;
+use scry_protocol::link::host::Veto;
+use scry_protocol::{FilterId, NodeId, Transport};
+use tokio::time::Instant;
+
+use crate::model::event::{Event, Input, InputOf};
+use crate::runtime::connection::{Arrival, Key};
+use crate::runtime::guard::Examined;
+use crate::runtime::handle::CallError;
+use crate::runtime::node::{BATCH_MAX, End, Node};
+use crate::runtime::report::{Kind, Ruling};
+use crate::runtime::run::{self, Panicked};
+use crate::runtime::streams::{Standing, Waiting};
+use crate::runtime::wire;
+use crate::service::Service;
+
+/// How many messages of a connection may wait for one that is held back.
+const WAITING_MAX: usize = 1 << 16;
+
+/// How a message came.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Origin {
+    Datagram,
+    Stream(Key),
+    /// From the node itself.
+    Own,
+}
+
+/// What came of an event that no filter stopped.
+pub(super) enum Attempt {
+    Ran,
+    Vetoed {
+        property: String,
+        explanation: String,
+    },
+}
+
+/// What the hook says about an event.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Decision {
+    pub(super) ruling: Ruling,
+    pub(super) filter: Option<FilterId>,
+}
+
+impl<S: Service> Node<S> {
+    /// Takes in what a connection's task has to say.
+    pub(super) fn arrive(&mut self, arrival: Arrival) -> Result<(), End> {
+        match arrival {
+            Arrival::Accepted { stream, hello } => {
+                self.streams.accept(stream, &hello);
+                Ok(())
+            }
+            Arrival::Frame { key, content } => self.come(key, Waiting::Frame(content)),
+            Arrival::Ended { key, reason } => self.come(key, Waiting::Ended(reason)),
+        }
+    }
+
+    fn come(&mut self, key: Key, what: Waiting) -> Result<(), End> {
+        let Some(end) = self.streams.end(key) else {
+            return Ok(());
+        };
+        if end.held.is_none() && !self.emulator.is_cut(end.peer) {
+            return self.take(key, what);
+        }
+        end.waiting.push_back(what);
+        if end.waiting.len() > WAITING_MAX {
+            let peer = end.peer;
+            return self.break_off(peer, "too much waits on it");
+        }
+        Ok(())
+    }
+
+    /// Goes on with what waits on a connection, as far as that is possible.
+    pub(super) fn resume(&mut self, key: Key) -> Result<(), End> {
+        while let Some(end) = self.streams.end(key)
+            && end.held.is_none()
+            && !self.emulator.is_cut(end.peer)
+            && let Some(what) = end.waiting.pop_front()
+        {
+            self.take(key, what)?;
+            self.handle_own()?;
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, key: Key, what: Waiting) -> Result<(), End> {
+        let Some(end) = self.streams.end(key) else {
+            return Ok(());
+        };
+        let (peer, standing) = (end.peer, end.standing);
+        match (what, standing) {
+            (Waiting::Ended(reason), Standing::Open) => {
+                let end = end.describe();
+                self.streams.remove(key);
+                self.close_channel(&end);
+                self.break_connections(peer);
+                self.disconnected(peer, &reason)
+            }
+            (Waiting::Ended(_), _) => {
+                self.streams.remove(key);
+                Ok(())
+            }
+            (_, Standing::Closing) => Ok(()),
+            (_, Standing::Forgotten) => {
+                let connection = end.connection;
+                self.streams.reset(key);
+                let event: Event<(), (), ()> = Event::Refuse {
+                    from: peer,
+                    connection,
+                };
+                self.report(Kind::Refuse, || event.to_string());
+                Ok(())
+            }
+            (Waiting::Offered(content), _) => self.offer(Origin::Stream(key), peer, &content),
+            (Waiting::Frame(content), _) => self.receive_segment(key, &content),
+        }
+    }
+
+    fn receive_segment(&mut self, key: Key, content: &[u8]) -> Result<(), End> {
+        let end = self.streams.end(key).expect("the caller has seen it");
+        let (peer, standing) = (end.peer, end.standing);
+        let Ok((envelope, content)) = wire::read_content(content) else {
+            self.counts.malformed += 1;
+            return self.reject(key, "what came on it is malformed");
+        };
+        if standing == Standing::Fresh {
+            let sending = self.open_channel(peer);
+            self.streams.mark_open(key, sending);
+        }
+        if let Some(place) = &envelope.place
+            && let Some(end) = self.streams.end(key)
+        {
+            end.receiving = Some((place.incarnation, place.serial));
+        }
+        self.counts.segments_received += 1;
+        self.receive(Origin::Stream(key), peer, &envelope, content)
+    }
+
+    /// Takes in a datagram. One that is not of this service is dropped.
+    pub(super) fn receive_datagram(&mut self, bytes: &[u8]) -> Result<(), End> {
+        let Ok((from, envelope, content)) = wire::read_datagram(bytes) else {
+            self.counts.malformed += 1;
+            return Ok(());
+        };
+        if self.emulator.is_cut(from) {
+            self.counts.datagrams_cut += 1;
+            return Ok(());
+        }
+        self.counts.datagrams_received += 1;
+        self.receive(Origin::Datagram, from, &envelope, content)
+    }
+
+    fn receive(
+        &mut self,
+        origin: Origin,
+        from: NodeId,
+        envelope: &Envelope,
+        content: &[u8],
+    ) -> Result<(), End> {
+        let transport = match origin {
+            Origin::Stream(_) => Transport::Stream,
+            Origin::Datagram | Origin::Own => Transport::Datagram,
+        };
+        self.note_receipt(transport, from, envelope);
+        self.offer(origin, from, content)
+    }
+
+    /// Offers a message that has been noted to its handler.
+    pub(super) fn offer(
+        &mut self,
+        origin: Origin,
+        from: NodeId,
+        content: &[u8],
+    ) -> Result<(), End> {
+        let Ok(message) = rmp_serde::from_slice::<S::Message>(content) else {
+            self.counts.malformed += 1;
+            return match origin {
+                Origin::Stream(key) => self.reject(key, "what came on it is malformed"),
+                Origin::Datagram | Origin::Own => Ok(()),
+            };
+        };
+        self.offer_message(origin, from, message, Some(content))
+    }
+
+    /// Offers a message; `content` is how it came over the wire, if it did.
+    fn offer_message(
+        &mut self,
+        origin: Origin,
+        from: NodeId,
+        message: S::Message,
+        content: Option<&[u8]>,
+    ) -> Result<(), End> {
+        let event = (!self.watchers.is_empty()).then(|| format!("{message:?} from {from}"));
+        let event = || event.unwrap_or_default();
+        let Decision { ruling, filter } = self.rule_on_message(from, &message, content)?;
+        match ruling {
+            Ruling::Run => match self.attempt(Input::Message { from, message })? {
+                Attempt::Ran => self.report(Kind::Message, event),
+                Attempt::Vetoed { property, .. } => {
+                    let property = Some(property);
+                    self.report_ruling(Kind::Message, event, Ruling::Veto, None, property);
+                    if matches!(origin, Origin::Stream(_)) {
+                        self.break_off(from, "a message on it was stopped")?;
+                    }
+                }
+            },
+            Ruling::Hold => {
+                let content = content.map_or_else(|| encode(&message), |it| Ok(it.to_vec()))?;
+                if let Some(filter) = filter {
+                    self.hold(filter, origin, from, content);
+                }
+                self.report_ruling(Kind::Message, event, ruling, filter, None);
+            }
+            _ => {
+                self.report_ruling(Kind::Message, event, ruling, filter, None);
+                if ruling == Ruling::Reset {
+                    self.break_off(from, "a filter reset it")?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Handles what the node said to itself, and connections that failed on the way out.
+    pub(super) fn handle_own(&mut self) -> Result<(), End> {
+        for _ in 0..BATCH_MAX {
+            if let Some(message) = self.own.pop_front() {
+                self.offer_message(Origin::Own, self.me, message, None)?;
+            } else if let Some(peer) = self.lost.pop_front() {
+                self.disconnected(peer, "too much is queued")?;
+            } else {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Handles a timer that has run for `after`.
+    pub(super) fn fire(&mut self, timer: S::Timer, after: Duration) -> Result<(), End> {
+        let event = (!self.watchers.is_empty()).then(|| format!("timer {timer:?}"));
+        let event = || event.unwrap_or_default();
+        let Decision { ruling, filter } = self.rule_on_timer(&timer);
+        let (ruling, property) = match ruling {
+            Ruling::Run => match self.attempt(Input::Timer(timer.clone()))? {
+                Attempt::Ran => (Ruling::Run, None),
+                Attempt::Vetoed { property, .. } => (Ruling::Veto, Some(property)),
+            },
+            other => (other, None),
+        };
+        if ruling != Ruling::Run {
+            self.timers.postpone(timer, after, Instant::now());
+        }
+        self.report_ruling(Kind::Timer, event, ruling, filter, property);
+        Ok(())
+    }
+
+    /// Handles a call, and returns what to tell the caller.
+    pub(super) fn call(&mut self, call: S::Call) -> Result<Result<(), CallError>, End> {
+        let event = (!self.watchers.is_empty()).then(|| format!("call {call:?}"));
+        let event = || event.unwrap_or_default();
+        let Decision { ruling, filter } = self.rule_on_call(&call);
+        if let (Ruling::Refuse, Some(id)) = (ruling, filter) {
+            self.report_ruling(Kind::Call, event, ruling, filter, None);
+            return Ok(Err(CallError::Refused(id)));
+        }
+        Ok(match self.attempt(Input::Call(call))? {
+            Attempt::Ran => {
+                self.report(Kind::Call, event);
+                Ok(())
+            }
+            Attempt::Vetoed {
+                property,
+                explanation,
+            } => {
+                let broken = Some(property.clone());
+                self.report_ruling(Kind::Call, event, Ruling::Veto, None, broken);
+                Err(CallError::Vetoed {
+                    property,
+                    explanation,
+                })
+            }
+        })
+    }
+
+    /// Resets the node: its peers are told, or find out.
+    pub(super) fn reset(&mut self, notice: bool) -> Result<(), End> {
+        let emulator = &self.emulator;
+        let stale = self.streams.end_life(notice, |peer| emulator.is_cut(peer));
+        self.own.clear();
+        self.lost.clear();
+        self.timers = crate::runtime::timers::Timers::new();
+        let dice = self.dice();
+        let effects = self.run(Input::Restart, dice)?;
+        self.begin_life();
+        self.count_event();
+        self.perform(effects)?;
+        let event: Event<(), (), ()> = Event::Reset { notice };
+        self.report(Kind::Reset, || event.to_string());
+        for key in stale {
+            self.resume(key)?;
+        }
+        Ok(())
+    }
+
+    /// Breaks the connections with a peer, if there are any; both ends learn of it.
+    pub(super) fn break_off(&mut self, peer: NodeId, reason: &str) -> Result<(), End> {
+        if self.break_connections(peer) {
+            return self.disconnected(peer, reason);
+        }
+        Ok(())
+    }
+
+    /// Breaks a connection on which something came that no node of this service sends.
+    fn reject(&mut self, key: Key, reason: &str) -> Result<(), End> {
+        let Some(end) = self.streams.end(key) else {
+            return Ok(());
+        };
+        match (end.standing, end.peer) {
+            (Standing::Open, peer) => self.break_off(peer, reason),
+            _ => {
+                self.streams.reset(key);
+                Ok(())
+            }
+        }
+    }
+
+    /// Tells the service that its connections with a peer are gone.
+    fn disconnected(&mut self, peer: NodeId, reason: &str) -> Result<(), End> {
+        self.count_event();
+        let dice = self.dice();
+        let effects = self.run(Input::Disconnect(peer), dice)?;
+        self.perform(effects)?;
+        self.report(Kind::Disconnect, || {
+            format!("connection to {peer} is gone: {reason}")
+        });
+        Ok(())
+    }
+
+    /// Runs the handler unless the guard objects, and performs what it asks for.
+    fn attempt(&mut self, input: InputOf<S>) -> Result<Attempt, End> {
+        let dice = self.dice();
+        let begun = Instant::now();
+        let examined = match &mut self.guard {
+            Some(guard) => guard.examine(self.me, &self.setup, &self.local, &input, dice),
+            None => Examined::Pass(None),
+        };
+        self.pass_on_notices();
+        let effects = match examined {
+            Examined::Pass(None) => self.run(input, dice)?,
+            Examined::Pass(Some((local, effects))) => {
+                self.local = local;
+                effects
+            }
+            Examined::Veto {
+                property,
+                explanation,
+            } => {
+                self.note_veto(Veto {
+                    property: property.clone(),
+                    event: format!("{input:?}"),
+                    explanation: explanation.clone(),
+                    acted: true,
+                    elapsed_us: begun.elapsed().as_micros() as u64,
+                });
+                return Ok(Attempt::Vetoed {
+                    property,
+                    explanation,
+                });
+            }
+        };
+        self.perform(effects)?;
+        Ok(Attempt::Ran)
+    }
+
+    fn run(
+        &mut self,
+        input: InputOf<S>,
+        dice: crate::context::Dice,
+    ) -> Result<run::Effects<S>, End> {
+        run::run(self.me, &self.setup, &mut self.local, input, dice)
+            .map_err(|Panicked(said)| End::Panicked(said))
+    }
+}
+
+/// Encodes a message as it goes over the wire.
+pub(super) fn encode<M: serde::Serialize>(message: &M) -> Result<Vec<u8>, End> {
+    rmp_serde::to_vec(message)
+        .map_err(|error| End::Failed(format!("a message cannot be encoded: {error}")))
+}

@@ -1,0 +1,321 @@
+//! Where the loop meets the hook: what is noted, stamped and ruled on, and what the agent asks for.
+//!
+//! A node without a hook stamps nothing and rules on nothing. Messages of a node to itself are ruled on but not stamped:
+//! they are handled before anything else, so that no checkpoint falls between their sending and their receipt.
+
+use std::sync::Arc;
+
+use scry_protocol::channel::Envelope;
+use scry_protocol::link::host::{Predicted, Veto};
+use scry_protocol::{FilterId, Incarnation, NodeId, Transport};
+
+use crate::capture::{self, StreamEnd};
+use crate::checkpoint::Time;
+use crate::checkpoint::channel::Lane;
+use crate::checkpoint::recorder::Capture;
+use crate::hook::{Hook, Occurrence, Request, Verdict, kind_of};
+use crate::model::event::Step;
+use crate::model::handler::Local;
+use crate::runtime::guard::Notice;
+use crate::runtime::node::events::{Decision, Origin, encode};
+use crate::runtime::node::{End, Node, epoch_ms};
+use crate::runtime::report::{Kind, Ruling};
+use crate::runtime::run::{self, Panicked};
+use crate::runtime::streams::Waiting;
+use crate::runtime::wire::NO_STAMP;
+use crate::service::{Handling, Prediction, Service};
+
+/// How many datagrams are held back. Beyond it the oldest is lost, as datagrams may be.
+const HELD_MAX: usize = 4096;
+
+/// A datagram, or a word of the node to itself, that a filter holds back.
+#[derive(Debug)]
+pub(super) struct Held {
+    filter: FilterId,
+    origin: Origin,
+    from: NodeId,
+    content: Vec<u8>,
+}
+
+impl<S: Service> Node<S> {
+    /// Begins a life, after the service has started and before anything it wants to send is sent.
+    pub(super) fn begin_life(&mut self) {
+        let last = self.streams.incarnation.get();
+        let incarnation = Incarnation::new(epoch_ms().max(last + 1));
+        self.streams.incarnation = incarnation;
+        self.held.clear();
+        let Some(mut options) = self.hook_options.clone() else {
+            return;
+        };
+        let now = self.now();
+        options.incarnation = incarnation;
+        if let Some(former) = self.hook.take() {
+            options.born = options.born.max(former.number().next());
+        }
+        let wake = Arc::clone(&self.wake);
+        options.waker = Some(Arc::new(move || wake.notify_one()));
+        // A state that cannot be written down cannot be checked: the service runs on without.
+        match capture(self.me, &self.setup, &self.local, &[]) {
+            Ok(captured) => self.hook = Some(Hook::connect(options, now, || captured)),
+            Err(error) => tracing::error!("no steering: the state cannot be captured: {error}"),
+        }
+    }
+
+    /// Does what the agent asked for.
+    pub(super) fn turn_hook(&mut self) -> Result<(), End> {
+        let now = self.now();
+        let (me, setup, local, streams) = (self.me, &self.setup, &self.local, &self.streams);
+        let Some(hook) = &mut self.hook else {
+            return Ok(());
+        };
+        let requests = hook.turn(now, || capture_now(me, setup, local, &streams.describe()));
+        for request in requests {
+            match request {
+                Request::Ended(ended) => self.release(ended.filter)?,
+                Request::Predicted(predicted) => self.predicted(*predicted)?,
+                Request::Rules(_) | Request::Surroundings(_) => {
+                    if let Some(guard) = &mut self.guard {
+                        guard.inform(request);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the hook's time.
+    pub(super) fn now(&self) -> Time {
+        Time::from_millis(self.begun.elapsed().as_millis() as u64)
+    }
+
+    pub(super) fn open_channel(&mut self, peer: NodeId) -> u32 {
+        let now = self.now();
+        self.hook.as_mut().map_or(0, |hook| hook.open(now, peer))
+    }
+
+    pub(super) fn close_channel(&mut self, end: &StreamEnd) {
+        let now = self.now();
+        if let Some(hook) = &mut self.hook {
+            hook.ended(now, end.peer, Some(end.sending), end.receiving);
+        }
+    }
+
+    pub(super) fn stamp(&mut self, to: NodeId, lane: Lane, content: &[u8]) -> Envelope {
+        let now = self.now();
+        self.hook
+            .as_mut()
+            .map_or(NO_STAMP, |hook| hook.stamp(now, to, lane, content))
+    }
+
+    /// Notes a message before anything is decided about it: the checkpoint that must precede it is taken.
+    pub(super) fn note_receipt(&mut self, transport: Transport, from: NodeId, envelope: &Envelope) {
+        let now = self.now();
+        let (me, setup, local, streams) = (self.me, &self.setup, &self.local, &self.streams);
+        if let Some(hook) = &mut self.hook {
+            hook.receive(now, from, transport, envelope, || {
+                capture_now(me, setup, local, &streams.describe())
+            });
+        }
+    }
+
+    /// Counts an event that no filter can stop.
+    pub(super) fn count_event(&mut self) {
+        if let Some(hook) = &mut self.hook {
+            hook.count_event();
+        }
+    }
+
+    /// Rules on a message; `content` is how it came over the wire, if it did.
+    pub(super) fn rule_on_message(
+        &mut self,
+        from: NodeId,
+        message: &S::Message,
+        content: Option<&[u8]>,
+    ) -> Result<Decision, End> {
+        let Some(hook) = &mut self.hook else {
+            return Ok(Decision::RUN);
+        };
+        let encoded;
+        let content = match content {
+            Some(content) => content,
+            None => {
+                encoded = encode(message)?;
+                &encoded
+            }
+        };
+        let kind = kind_of(message);
+        Ok(Decision::of(hook.admit(&Occurrence::Message {
+            kind,
+            from,
+            content,
+        })))
+    }
+
+    pub(super) fn rule_on_timer(&mut self, timer: &S::Timer) -> Decision {
+        let Some(hook) = &mut self.hook else {
+            return Decision::RUN;
+        };
+        let content = || rmp_serde::to_vec(timer).unwrap_or_default();
+        Decision::of(hook.admit(&Occurrence::Timer {
+            kind: kind_of(timer),
+            content: &content,
+        }))
+    }
+
+    pub(super) fn rule_on_call(&mut self, call: &S::Call) -> Decision {
+        let Some(hook) = &mut self.hook else {
+            return Decision::RUN;
+        };
+        let content = || rmp_serde::to_vec(call).unwrap_or_default();
+        Decision::of(hook.admit(&Occurrence::Call {
+            kind: kind_of(call),
+            content: &content,
+        }))
+    }
+
+    /// Keeps a message until its filter is gone. On a connection, whatever follows waits with it.
+    pub(super) fn hold(
+        &mut self,
+        filter: FilterId,
+        origin: Origin,
+        from: NodeId,
+        content: Vec<u8>,
+    ) {
+        if let Origin::Stream(key) = origin {
+            if let Some(end) = self.streams.end(key) {
+                end.waiting.push_front(Waiting::Offered(content));
+                end.held = Some(filter);
+            }
+            return;
+        }
+        if self.held.len() == HELD_MAX {
+            self.held.remove(0);
+        }
+        self.held.push(Held {
+            filter,
+            origin,
+            from,
+            content,
+        });
+    }
+
+    /// Offers again what a filter held back.
+    fn release(&mut self, filter: FilterId) -> Result<(), End> {
+        let (freed, kept) = std::mem::take(&mut self.held)
+            .into_iter()
+            .partition(|held| held.filter == filter);
+        self.held = kept;
+        let freed: Vec<Held> = freed;
+        for held in freed {
+            self.offer(held.origin, held.from, &held.content)?;
+            self.handle_own()?;
+        }
+        for key in self.streams.release(filter) {
+            self.resume(key)?;
+        }
+        Ok(())
+    }
+
+    /// Tells the agent what the guard has to say.
+    pub(super) fn pass_on_notices(&mut self) {
+        while let Some(guard) = &mut self.guard
+            && let Some(notice) = guard.poll_notice()
+        {
+            if let Some(hook) = &mut self.hook {
+                match notice {
+                    Notice::Failed(failure, detail) => hook.failed_open(failure, detail),
+                    Notice::WouldVeto(veto) => hook.veto(veto),
+                }
+            }
+        }
+    }
+
+    /// Tells the agent of a veto.
+    pub(super) fn note_veto(&mut self, veto: Veto) {
+        if let Some(hook) = &mut self.hook {
+            hook.veto(veto);
+        }
+    }
+
+    /// Tells the service of a predicted violation, and installs the filters if it leaves it to them.
+    fn predicted(&mut self, predicted: Predicted) -> Result<(), End> {
+        let handling = match rmp_serde::from_slice::<Vec<Step<S>>>(&predicted.path) {
+            Err(error) => {
+                tracing::warn!("a predicted path cannot be read: {error}");
+                Handling::Default
+            }
+            Ok(path) => {
+                let prediction = Prediction {
+                    property: predicted.property.clone(),
+                    explanation: predicted.explanation,
+                    path,
+                };
+                let dice = self.dice();
+                let (handling, effects) =
+                    run::predict(self.me, &self.setup, &mut self.local, &prediction, dice)
+                        .map_err(|Panicked(said)| End::Panicked(said))?;
+                self.perform(effects)?;
+                handling
+            }
+        };
+        if handling == Handling::Default
+            && let Some(hook) = &mut self.hook
+        {
+            hook.install(predicted.filters);
+        }
+        let property = Some(predicted.property);
+        let event = || format!("prediction {}: {handling:?}", predicted.violation);
+        self.report_ruling(Kind::Prediction, event, Ruling::Run, None, property);
+        Ok(())
+    }
+}
+
+impl Decision {
+    const RUN: Self = Self {
+        ruling: Ruling::Run,
+        filter: None,
+    };
+
+    fn of(verdict: Verdict) -> Self {
+        let ruling = match verdict {
+            Verdict::Run => Ruling::Run,
+            Verdict::Drop(_) => Ruling::Drop,
+            Verdict::Reset(_) => Ruling::Reset,
+            Verdict::Postpone(_) => Ruling::Postpone,
+            Verdict::Refuse(_) => Ruling::Refuse,
+            Verdict::Hold(_) => Ruling::Hold,
+        };
+        Self {
+            ruling,
+            filter: verdict.filter(),
+        }
+    }
+}
+
+fn capture<S: Service>(
+    me: NodeId,
+    setup: &S::Setup,
+    local: &Local<S>,
+    streams: &[StreamEnd],
+) -> Result<Capture, rmp_serde::encode::Error> {
+    let (state, timers) = capture::write(setup, local, streams)?;
+    Ok(Capture {
+        state,
+        timers,
+        neighbors: local.service.neighbors(me, setup),
+    })
+}
+
+/// As [`capture`], once the first of a life has shown that it works. A state that cannot be written all the same is one
+/// that cannot be read either, which is what whoever reads the checkpoint then says.
+fn capture_now<S: Service>(
+    me: NodeId,
+    setup: &S::Setup,
+    local: &Local<S>,
+    streams: &[StreamEnd],
+) -> Capture {
+    capture(me, setup, local, streams).unwrap_or_else(|error| {
+        tracing::error!("the state cannot be captured: {error}");
+        Capture::default()
+    })
+}

@@ -1,0 +1,403 @@
+//! The connections of a node, by the rules of [`model::network`](crate::model::network).
+//!
+//! - A connection is open at its opener from the first send on, at the other end from the first message that is handled.
+//! - One that fails or is closed by the peer ends all others with that peer, which are reset.
+//! - A node that was reset in silence keeps the sockets of its former life and answers whatever comes on them with RST, so
+//!   that peers find out at their next send, not earlier.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use scry_protocol::{FilterId, Incarnation, NodeId};
+use tokio::net::TcpStream;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use crate::capture::StreamEnd;
+use crate::model::network::Connection;
+use crate::runtime::connection::{self, Arrival, Key, Outgoing, Wiring};
+use crate::runtime::wire::{self, Hello};
+
+/// How many sockets of former lives are kept. Beyond it the oldest is reset, as if something had come on it.
+const FORGOTTEN_MAX: usize = 1024;
+
+/// How far a connection is.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Standing {
+    /// A peer opened it and nothing that came on it was handled.
+    Fresh,
+    /// Both ways.
+    Open,
+    /// The life that had it is over. It is reset as soon as something comes.
+    Forgotten,
+    /// This end closed it, what was sent before is on its way, and nothing that comes matters.
+    Closing,
+}
+
+/// One end of a connection.
+#[derive(Debug)]
+pub(super) struct End {
+    pub(super) peer: NodeId,
+    pub(super) connection: Connection,
+    pub(super) standing: Standing,
+    /// The serial of the channel that leads to the peer.
+    pub(super) sending: u32,
+    /// The channel that leads here, once something came on it.
+    pub(super) receiving: Option<(Incarnation, u32)>,
+    /// What came while nothing may be handled: the peer is cut off, or an earlier message is held back.
+    pub(super) waiting: VecDeque<Waiting>,
+    /// The filter that holds an earlier message back; order must be kept.
+    pub(super) held: Option<FilterId>,
+    outgoing: Option<mpsc::UnboundedSender<Outgoing>>,
+    queued: Arc<AtomicUsize>,
+    reset: oneshot::Sender<()>,
+    last_due: Option<Instant>,
+}
+
+/// What came on a connection and waits.
+#[derive(Debug)]
+pub(super) enum Waiting {
+    /// The content of a frame.
+    Frame(Vec<u8>),
+    /// A message that was noted already and is held back.
+    Offered(Vec<u8>),
+    Ended(String),
+}
+
+/// All connections of a node, also those of its former lives.
+#[derive(Debug)]
+pub(super) struct Streams {
+    me: NodeId,
+    pub(super) incarnation: Incarnation,
+    next: Key,
+    ends: HashMap<Key, End>,
+    /// The open ones of each peer, by age.
+    open: BTreeMap<NodeId, Vec<Key>>,
+    /// The next serial for each peer. Outlives resets.
+    serials: BTreeMap<NodeId, u32>,
+    /// Where serials begin: above those of an earlier process, unless it opened more than one a second.
+    first_serial: u32,
+    forgotten: VecDeque<Key>,
+    passable: BTreeMap<NodeId, watch::Sender<bool>>,
+    tasks: JoinSet<()>,
+    arrivals: mpsc::Sender<Arrival>,
+    connect_timeout: Duration,
+    queue_bytes_max: usize,
+}
+
+impl Streams {
+    pub(super) fn new(
+        me: NodeId,
+        incarnation: Incarnation,
+        arrivals: mpsc::Sender<Arrival>,
+        connect_timeout: Duration,
+        queue_bytes_max: usize,
+    ) -> Self {
+        Self {
+            me,
+            incarnation,
+            next: 0,
+            ends: HashMap::new(),
+            open: BTreeMap::new(),
+            serials: BTreeMap::new(),
+            first_serial: (incarnation.get() / 1000) as u32,
+            forgotten: VecDeque::new(),
+            passable: BTreeMap::new(),
+            tasks: JoinSet::new(),
+            arrivals,
+            connect_timeout,
+            queue_bytes_max,
+        }
+    }
+
+    pub(super) fn end(&mut self, key: Key) -> Option<&mut End> {
+        self.ends.get_mut(&key)
+    }
+
+    /// Returns the connection to send on: the youngest, since a peer that forgot an older one knows this one.
+    pub(super) fn youngest(&self, peer: NodeId) -> Option<Key> {
+        self.open.get(&peer)?.last().copied()
+    }
+
+    /// Opens a connection. `sending` is the serial its messages are stamped with.
+    pub(super) fn connect(
+        &mut self,
+        peer: NodeId,
+        address: Option<SocketAddr>,
+        sending: u32,
+    ) -> Key {
+        let serial = self.serials.entry(peer).or_insert(self.first_serial);
+        let connection = Connection {
+            opener: self.me,
+            serial: *serial,
+        };
+        *serial = serial.wrapping_add(1);
+        let hello = Hello {
+            version: wire::VERSION,
+            from: self.me,
+            incarnation: self.incarnation,
+            to: peer,
+            connection,
+        };
+        let (key, wiring) = self.register(peer, connection, Standing::Open, sending);
+        self.open.entry(peer).or_default().push(key);
+        let opening = connection::open(address, hello, self.connect_timeout, wiring);
+        self.tasks.spawn(opening);
+        key
+    }
+
+    /// Takes in a connection that a peer opened, unless it is not meant for this node or its name is taken.
+    pub(super) fn accept(&mut self, stream: TcpStream, hello: &Hello) {
+        let Hello {
+            from,
+            to,
+            connection,
+            ..
+        } = *hello;
+        let taken = self.ends.values().any(|end| {
+            end.peer == from
+                && end.connection == connection
+                && matches!(end.standing, Standing::Fresh | Standing::Open)
+        });
+        if to != self.me || from == self.me || connection.opener != from || taken {
+            let _ = socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO));
+            return;
+        }
+        let (_, wiring) = self.register(from, connection, Standing::Fresh, 0);
+        self.tasks.spawn(connection::serve(stream, wiring));
+    }
+
+    /// Notes that the first message of a connection is about to be handled.
+    pub(super) fn mark_open(&mut self, key: Key, sending: u32) {
+        let end = self.ends.get_mut(&key).expect("the caller has seen it");
+        end.standing = Standing::Open;
+        end.sending = sending;
+        self.open.entry(end.peer).or_default().push(key);
+    }
+
+    /// Queues a frame, and tells whether there was room: if not, the peer must have stopped reading.
+    pub(super) fn send(&mut self, key: Key, frame: Vec<u8>, due: Option<Instant>) -> bool {
+        let end = self.ends.get_mut(&key).expect("the caller has seen it");
+        let queued = end.queued.fetch_add(frame.len(), Ordering::Relaxed);
+        if queued + frame.len() > self.queue_bytes_max {
+            return false;
+        }
+        // Messages of a connection never overtake each other.
+        end.last_due = due.max(end.last_due);
+        let due = end.last_due;
+        if let Some(outgoing) = &end.outgoing {
+            // A task that is gone has said so, or is about to: the loop will hear of it.
+            let _ = outgoing.send(Outgoing { frame, due });
+        }
+        true
+    }
+
+    /// Forgets an end, as it is over. Returns what it was.
+    pub(super) fn remove(&mut self, key: Key) -> Option<End> {
+        let end = self.ends.remove(&key)?;
+        if let Some(keys) = self.open.get_mut(&end.peer) {
+            keys.retain(|other| *other != key);
+            if keys.is_empty() {
+                self.open.remove(&end.peer);
+            }
+        }
+        Some(end)
+    }
+
+    /// Resets one connection.
+    pub(super) fn reset(&mut self, key: Key) {
+        if let Some(end) = self.remove(key) {
+            // A task that is gone needs no order.
+            let _ = end.reset.send(());
+        }
+    }
+
+    /// Breaks all connections with a peer: it is told by RST, or finds out at its next send if it is cut off. Returns
+    /// those that were open.
+    pub(super) fn break_with(&mut self, peer: NodeId, cut: bool) -> Vec<StreamEnd> {
+        let keys = self.open.remove(&peer).unwrap_or_default();
+        let mut gone = Vec::new();
+        for key in keys {
+            gone.extend(self.ends.get(&key).map(End::describe));
+            match cut {
+                true => self.forget(key),
+                false => self.reset(key),
+            }
+        }
+        gone
+    }
+
+    /// Closes all connections with a peer, after what was sent on them. Returns those that were open.
+    pub(super) fn finish(&mut self, peer: NodeId) -> Vec<StreamEnd> {
+        let keys = self.open.remove(&peer).unwrap_or_default();
+        let mut gone = Vec::new();
+        for key in keys {
+            if let Some(end) = self.ends.get_mut(&key) {
+                gone.push(end.describe());
+                end.standing = Standing::Closing;
+                end.outgoing = None;
+                end.waiting.clear();
+                end.held = None;
+            }
+        }
+        gone
+    }
+
+    /// Ends a life: its open connections are reset, or kept without memory of them if nobody is to be told. Returns
+    /// those of the latter on which something waits.
+    pub(super) fn end_life(&mut self, notice: bool, is_cut: impl Fn(NodeId) -> bool) -> Vec<Key> {
+        let peers: Vec<NodeId> = self.open.keys().copied().collect();
+        for peer in peers {
+            self.break_with(peer, !notice || is_cut(peer));
+        }
+        let waits = |key: &Key| {
+            let end = self.ends.get(key);
+            end.is_some_and(|end| !end.waiting.is_empty())
+        };
+        self.forgotten.iter().copied().filter(waits).collect()
+    }
+
+    /// Returns the peers this node has open connections with.
+    pub(super) fn peers(&self) -> impl Iterator<Item = NodeId> + '_ {
+        self.open.keys().copied()
+    }
+
+    /// Describes the open connections, by peer and then by age.
+    pub(super) fn describe(&self) -> Vec<StreamEnd> {
+        let keys = self.open.values().flatten();
+        keys.filter_map(|key| Some(self.ends.get(key)?.describe()))
+            .collect()
+    }
+
+    /// Stops or resumes all connections with a peer. Returns those with something to go on with.
+    pub(super) fn set_passable(&mut self, peer: NodeId, passable: bool) -> Vec<Key> {
+        self.passable
+            .entry(peer)
+            .or_insert_with(|| watch::Sender::new(true))
+            .send_replace(passable);
+        let mut keys: Vec<Key> = self
+            .ends
+            .iter()
+            .filter(|(_, end)| passable && end.peer == peer && !end.waiting.is_empty())
+            .map(|(key, _)| *key)
+            .collect();
+        keys.sort_unstable();
+        keys
+    }
+
+    /// Lets connections go on on which a filter held a message back, and returns them.
+    pub(super) fn release(&mut self, filter: FilterId) -> Vec<Key> {
+        let mut keys = Vec::new();
+        for (key, end) in &mut self.ends {
+            if end.held == Some(filter) {
+                end.held = None;
+                keys.push(*key);
+            }
+        }
+        keys.sort_unstable();
+        keys
+    }
+
+    /// Closes everything in good order, and waits until it is done.
+    pub(super) async fn shut_down(
+        &mut self,
+        limit: Duration,
+        arrivals: &mut mpsc::Receiver<Arrival>,
+    ) {
+        for end in self.ends.values_mut() {
+            end.outgoing = None;
+        }
+        let all = async {
+            loop {
+                tokio::select! {
+                    ended = self.tasks.join_next() => if ended.is_none() { return },
+                    // Nobody handles what comes now, but a task that cannot hand it over would not end.
+                    _ = arrivals.recv() => {}
+                }
+            }
+        };
+        // What is not done by then is cut short.
+        let _ = tokio::time::timeout(limit, all).await;
+    }
+
+    /// Ends all tasks at once, as the end of a process would.
+    pub(super) async fn abort(&mut self) {
+        self.tasks.shutdown().await;
+    }
+
+    /// Lets go of tasks that have ended.
+    pub(super) fn tidy(&mut self) {
+        while self.tasks.try_join_next().is_some() {}
+    }
+
+    fn forget(&mut self, key: Key) {
+        self.forgotten.retain(|key| self.ends.contains_key(key));
+        let Some(end) = self.ends.get_mut(&key) else {
+            return;
+        };
+        end.standing = Standing::Forgotten;
+        end.held = None;
+        self.forgotten.push_back(key);
+        if self.forgotten.len() > FORGOTTEN_MAX
+            && let Some(oldest) = self.forgotten.pop_front()
+        {
+            self.reset(oldest);
+        }
+    }
+
+    fn register(
+        &mut self,
+        peer: NodeId,
+        connection: Connection,
+        standing: Standing,
+        sending: u32,
+    ) -> (Key, Wiring) {
+        let key = self.next;
+        self.next += 1;
+        let (outgoing, queue) = mpsc::unbounded_channel();
+        let (reset, reset_ordered) = oneshot::channel();
+        let queued = Arc::new(AtomicUsize::new(0));
+        let passable = self
+            .passable
+            .entry(peer)
+            .or_insert_with(|| watch::Sender::new(true));
+        let wiring = Wiring {
+            key,
+            outgoing: queue,
+            queued: Arc::clone(&queued),
+            passable: passable.subscribe(),
+            reset: reset_ordered,
+            arrivals: self.arrivals.clone(),
+        };
+        let end = End {
+            peer,
+            connection,
+            standing,
+            sending,
+            receiving: None,
+            waiting: VecDeque::new(),
+            held: None,
+            outgoing: Some(outgoing),
+            queued,
+            reset,
+            last_due: None,
+        };
+        self.ends.insert(key, end);
+        (key, wiring)
+    }
+}
+
+impl End {
+    pub(super) fn describe(&self) -> StreamEnd {
+        StreamEnd {
+            peer: self.peer,
+            connection: self.connection,
+            sending: self.sending,
+            receiving: self.receiving,
+        }
+    }
+}

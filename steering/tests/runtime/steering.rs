@@ -1,0 +1,315 @@
+//! Filters, checkpoints, predictions and guards, through a real hook and its socket.
+
+use scry::NodeId;
+use scry::capture;
+use scry::context::Dice;
+use scry::hook;
+use scry::model::event::{Input, InputOf};
+use scry::model::handler::Local;
+use scry::runtime::{CallError, Examined, Guard, Handle, Options, Ruling};
+use scry_protocol::filter::{Action, Matcher};
+use scry_protocol::link::host::{AgentToHost, HostToAgent, TakeCheckpoint, WithdrawFilters};
+use scry_protocol::{CheckpointNumber, FilterId};
+
+use crate::agent::{Agent, Socket};
+use crate::cluster::{ONE, TWO, call, heard, introduce, numbers, report, start, tell, until};
+use crate::probe::{Alarm, Call, Probe, Way};
+
+struct Steered {
+    one: Handle<Probe>,
+    two: Handle<Probe>,
+    /// The agent of the second.
+    agent: Agent,
+    _socket: Socket,
+}
+
+fn hooked(id: NodeId, socket: &Socket) -> Options<Probe> {
+    let mut options = Options::new(id, ());
+    let mut hook = hook::Options::new(id, "probe", "1");
+    hook.socket = Some(socket.path.clone());
+    options.hook = Some(hook);
+    options
+}
+
+async fn steered() -> Steered {
+    let socket = Socket::new();
+    let one = start(Options::new(ONE, ()));
+    let two = start(hooked(TWO, &socket));
+    introduce(&[&one, &two]).await;
+    let agent = socket.accept().await;
+    Steered {
+        one,
+        two,
+        agent,
+        _socket: socket,
+    }
+}
+
+fn words() -> Matcher {
+    Matcher::Message {
+        kind: "Tell".to_owned(),
+        source: ONE,
+        destination: TWO,
+        content: None,
+    }
+}
+
+/// Sends words until a filter acts on one: how soon an installed filter is in force is the hook's own business.
+async fn provoke(steered: &Steered, by: Way, ruling: Ruling) {
+    let mut reports = steered.two.watch().await.unwrap();
+    loop {
+        tell(&steered.one, TWO, by).await;
+        let next = report(&mut reports, "a word", |report| {
+            report.event.starts_with("Tell")
+        })
+        .await;
+        if next.verdict == ruling {
+            assert_eq!(next.filter, Some(FilterId::new(9)));
+            return;
+        }
+        assert_eq!(next.verdict, Ruling::Run);
+    }
+}
+
+#[tokio::test]
+async fn a_filtered_message_never_reaches_its_handler() {
+    let mut steered = steered().await;
+    steered.agent.install(words(), Action::Drop).await;
+    provoke(&steered, Way::Datagram, Ruling::Drop).await;
+    provoke(&steered, Way::Stream, Ruling::Drop).await;
+    let before = steered.two.state().await.unwrap().state;
+    call(
+        &steered.one,
+        Call::Ask {
+            to: TWO,
+            by: Way::Stream,
+        },
+    )
+    .await;
+    let after = until(&steered.two, "a question", heard(before.heard.len() + 1)).await;
+    assert_eq!(after.lost, []);
+    steered
+        .agent
+        .wait("a hit", |message| {
+            matches!(message, HostToAgent::FilterHit(_))
+        })
+        .await;
+}
+
+#[tokio::test]
+async fn a_filter_that_resets_breaks_the_connection_at_both_ends() {
+    let mut steered = steered().await;
+    steered.agent.install(words(), Action::Reset).await;
+    provoke(&steered, Way::Stream, Ruling::Reset).await;
+    until(&steered.one, "the loss", |probe| probe.lost == [TWO]).await;
+    until(&steered.two, "the loss", |probe| probe.lost == [ONE]).await;
+}
+
+#[tokio::test]
+async fn held_messages_come_in_order_when_the_filter_ends() {
+    let mut steered = steered().await;
+    steered.agent.install(words(), Action::Hold).await;
+    provoke(&steered, Way::Stream, Ruling::Hold).await;
+    let before = steered.two.state().await.unwrap().state.heard.len();
+    let by = Way::Stream;
+    call(
+        &steered.one,
+        Call::Tell {
+            to: TWO,
+            by,
+            count: 20,
+        },
+    )
+    .await;
+    let withdraw = WithdrawFilters { filters: None };
+    steered
+        .agent
+        .send(&AgentToHost::WithdrawFilters(withdraw))
+        .await;
+    let all = until(&steered.two, "what was held", heard(before + 21)).await;
+    let held = numbers(&all)[before + 1..].to_vec();
+    assert_eq!(held, (0..20).collect::<Vec<_>>());
+    assert_eq!(all.lost, []);
+}
+
+#[tokio::test]
+async fn timers_are_postponed_and_calls_refused() {
+    let mut steered = steered().await;
+    let refused = Matcher::Call {
+        kind: "Tick".to_owned(),
+        content: None,
+    };
+    steered.agent.install(refused, Action::Refuse).await;
+    let error = loop {
+        if let Err(error) = steered.two.call(Call::Tick).await {
+            break error;
+        }
+    };
+    assert_eq!(error, CallError::Refused(FilterId::new(9)));
+
+    let mut reports = steered.two.watch().await.unwrap();
+    let withdraw = WithdrawFilters { filters: None };
+    steered
+        .agent
+        .send(&AgentToHost::WithdrawFilters(withdraw))
+        .await;
+    let timer = Matcher::Timer {
+        kind: "First".to_owned(),
+        content: None,
+    };
+    steered.agent.install(timer, Action::Postpone).await;
+    loop {
+        call(&steered.two, Call::Arm(Alarm::First, 1)).await;
+        let next = report(&mut reports, "the timer", |it| it.event == "timer First").await;
+        if next.verdict == Ruling::Postpone {
+            assert_eq!(next.timers, [Alarm::First]);
+            break;
+        }
+    }
+    report(&mut reports, "it again", |it| {
+        it.verdict == Ruling::Postpone
+    })
+    .await;
+    let withdraw = WithdrawFilters { filters: None };
+    steered
+        .agent
+        .send(&AgentToHost::WithdrawFilters(withdraw))
+        .await;
+    report(&mut reports, "its end", |it| {
+        it.event == "timer First" && it.verdict == Ruling::Run
+    })
+    .await;
+}
+
+/// Has a node take a checkpoint and reads it.
+async fn checkpoint(agent: &mut Agent, number: u64) -> capture::Captured<Probe> {
+    let number = CheckpointNumber::new(number).unwrap();
+    agent
+        .send(&AgentToHost::TakeCheckpoint(TakeCheckpoint { number }))
+        .await;
+    let taken = agent
+        .wait(
+            "the checkpoint",
+            |message| matches!(message, HostToAgent::Checkpoint(taken) if taken.number == number),
+        )
+        .await;
+    let HostToAgent::Checkpoint(taken) = taken else {
+        unreachable!("it was waited for");
+    };
+    capture::read(&taken.body.read().unwrap()).unwrap().1
+}
+
+#[tokio::test]
+async fn both_ends_of_a_connection_have_one_name_in_their_checkpoints() {
+    let sockets = [Socket::new(), Socket::new()];
+    let one = start(hooked(ONE, &sockets[0]));
+    let two = start(hooked(TWO, &sockets[1]));
+    introduce(&[&one, &two]).await;
+    let mut agents = [sockets[0].accept().await, sockets[1].accept().await];
+    call(
+        &one,
+        Call::Ask {
+            to: TWO,
+            by: Way::Stream,
+        },
+    )
+    .await;
+    until(&one, "an answer", heard(1)).await;
+    let far = 1 << 50;
+    let first = checkpoint(&mut agents[0], far).await;
+    let second = checkpoint(&mut agents[1], far + 1).await;
+    let [mine] = first.streams[..] else {
+        panic!("{:?}", first.streams)
+    };
+    let [theirs] = second.streams[..] else {
+        panic!("{:?}", second.streams)
+    };
+    assert_eq!(mine.connection, theirs.connection);
+    assert_eq!(
+        (mine.connection.opener, mine.peer, theirs.peer),
+        (ONE, TWO, ONE)
+    );
+    assert_eq!(
+        mine.receiving.map(|(_, serial)| serial),
+        Some(theirs.sending)
+    );
+    assert_eq!(
+        theirs.receiving.map(|(_, serial)| serial),
+        Some(mine.sending)
+    );
+    assert_eq!(first.local.service.heard.len(), 1);
+
+    // A message from a later logical time forces a checkpoint of the state before it.
+    tell(&two, ONE, Way::Datagram).await;
+    let forced = agents[0]
+        .wait("the forced one", |message| {
+            matches!(message, HostToAgent::Checkpoint(taken) if taken.number.get() == far + 1)
+        })
+        .await;
+    let HostToAgent::Checkpoint(forced) = forced else {
+        unreachable!("it was waited for");
+    };
+    let (_, before) = capture::read::<Probe>(&forced.body.read().unwrap()).unwrap();
+    assert_eq!(before.local.service.heard.len(), 1);
+    until(&one, "the word", heard(2)).await;
+}
+
+/// Allows one call less than would be too many, running the handler on a copy.
+struct Limit;
+
+impl Guard<Probe> for Limit {
+    fn examine(
+        &mut self,
+        me: NodeId,
+        setup: &(),
+        local: &Local<Probe>,
+        input: &InputOf<Probe>,
+        dice: Dice,
+    ) -> Examined<Probe> {
+        let mut copy = local.clone();
+        let effects = scry::runtime::run::run(me, setup, &mut copy, input.clone(), dice).unwrap();
+        let too_much =
+            copy.service.calls > 2 || copy.service.heard.len() > 1 || copy.service.fired.len() > 1;
+        match (too_much, input) {
+            (true, _) => Examined::Veto {
+                property: "enough".to_owned(),
+                explanation: "one more is too many".to_owned(),
+            },
+            (false, Input::Timer(_)) => Examined::Pass(None),
+            (false, _) => Examined::Pass(Some((copy, effects))),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_guard_stops_what_it_objects_to() {
+    let one = start(Options::new(ONE, ()));
+    let mut options = Options::new(TWO, ());
+    options.guard = Some(Box::new(Limit));
+    let two = start(options);
+    introduce(&[&one, &two]).await;
+    let mut reports = two.watch().await.unwrap();
+    let veto = |event: &'static str| {
+        move |report: &scry::runtime::Report<Probe>| {
+            report.event.starts_with(event) && report.verdict == Ruling::Veto
+        }
+    };
+    call(&two, Call::Arm(Alarm::Often(9), 0)).await;
+    let timer = report(&mut reports, "a vetoed timer", veto("timer")).await;
+    assert_eq!(timer.property.as_deref(), Some("enough"));
+    assert_eq!(timer.timers, [Alarm::Often(9)]);
+    call(&two, Call::Cancel(Alarm::Often(9))).await;
+    let refused = two.call(Call::Tick).await;
+    assert!(matches!(refused, Err(CallError::Vetoed { .. })));
+    for _ in 0..2 {
+        tell(&one, TWO, Way::Stream).await;
+    }
+    report(&mut reports, "a vetoed word", veto("Tell")).await;
+    // A veto on a connection is a broken connection.
+    until(&one, "the loss", |probe| probe.lost == [TWO]).await;
+    let state = until(&two, "the loss", |probe| probe.lost == [ONE]).await;
+    assert_eq!(
+        (state.heard.len(), state.fired.len(), state.calls),
+        (1, 1, 2)
+    );
+}
