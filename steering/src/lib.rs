@@ -12,6 +12,7 @@
 //! | [`capture`] | a running node as bytes and back: what a checkpoint carries of it |
 //! | [`hook`] | the host's side of steering: stamps, checkpoints, filters, and the link to the agent |
 //! | [`runtime`] | the ready-made loop over TCP and UDP |
+//! | [`safety`] | the immediate safety check: a handler tried on a copy before it runs |
 //! | [`trace`] | a predicted path spelled out, for people and for other machines |
 //! | [`program`], [`cli`] | what a service adds to get a command line, and that command line |
 
@@ -29,6 +30,7 @@ pub mod program;
 pub mod properties;
 pub mod property;
 pub mod runtime;
+pub mod safety;
 pub mod service;
 pub mod trace;
 

@@ -1,0 +1,122 @@
+//! One trial: the handler on a copy, and the properties on what comes of it.
+
+use scry_protocol::NodeId;
+use scry_protocol::link::host::Surroundings;
+use serde::{Deserialize, Serialize};
+
+use crate::capture;
+use crate::context::Dice;
+use crate::engine::PANIC_PROPERTY;
+use crate::model::event::InputOf;
+use crate::model::handler::{self, Local, Performed};
+use crate::properties::{PropertyFile, Schema};
+use crate::property::{Judgement, Property, View};
+use crate::service::Service;
+
+/// What a trial is made with.
+pub(super) struct Trial<'a, S: Service> {
+    pub(super) me: NodeId,
+    pub(super) setup: &'a S::Setup,
+    pub(super) properties: &'a [Property<S>],
+    pub(super) neighbors: &'a [(NodeId, Local<S>)],
+}
+
+/// What came of a trial.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+pub(super) struct Verdict {
+    /// What the event would break, if anything.
+    pub(super) broken: Option<Broken>,
+    /// How often the handler looked at dice or clock.
+    pub(super) asked: u32,
+}
+
+/// A property that an event would break.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+pub(super) struct Broken {
+    pub(super) property: String,
+    pub(super) explanation: String,
+}
+
+impl<S: Service> Trial<'_, S> {
+    /// Runs the handler on a copy and judges where it leads.
+    ///
+    /// What is broken already is not held against the event: a node that missed one violation must not be stopped for
+    /// good.
+    pub(super) fn run(
+        &self,
+        local: &Local<S>,
+        input: &InputOf<S>,
+        dice: Dice,
+    ) -> (Verdict, Option<Performed<S>>) {
+        let performed = match handler::perform(self.me, self.setup, local, input, dice) {
+            Ok(performed) => performed,
+            Err(said) => {
+                let broken = Broken {
+                    property: PANIC_PROPERTY.to_owned(),
+                    explanation: format!("{}: {said}", self.me),
+                };
+                // Dice may have had a part in it, and what they said is lost: not to be remembered.
+                let verdict = Verdict {
+                    broken: Some(broken),
+                    asked: 1,
+                };
+                return (verdict, None);
+            }
+        };
+        let after = self.views(&performed.local);
+        let broken = self
+            .properties
+            .iter()
+            .filter(|property| property.judge(&after) == Judgement::Violated)
+            .find(|property| property.judge(&self.views(local)) != Judgement::Violated)
+            .map(|property| Broken {
+                property: property.name().to_owned(),
+                explanation: property.explain(&after).unwrap_or_default(),
+            });
+        let asked = performed.asked;
+        (Verdict { broken, asked }, Some(performed))
+    }
+
+    fn views<'v>(&'v self, local: &'v Local<S>) -> Vec<View<'v, S>> {
+        let neighbors = self.neighbors.iter().map(|(id, local)| (*id, local));
+        let mut views: Vec<View<'_, S>> = neighbors
+            .chain([(self.me, local)])
+            .map(|(id, local)| View {
+                id,
+                state: &local.service,
+                timers: &local.timers,
+            })
+            .collect();
+        views.sort_unstable_by_key(|view| view.id);
+        views
+    }
+}
+
+/// Compiles the properties of a file's text; those of the service itself if there is none.
+pub(super) fn properties<S: Service>(text: &str) -> Result<Vec<Property<S>>, String> {
+    if text.is_empty() {
+        return Ok(S::properties());
+    }
+    let schema = Schema::of::<S>();
+    PropertyFile::load("properties.toml", text.as_bytes(), &schema, S::properties())
+        .map(|set| set.properties())
+        .map_err(|errors| errors.to_string())
+}
+
+/// Reads the neighbors that can be read, and says what is wrong with the others.
+pub(super) fn neighbors<S: Service>(
+    surroundings: &Surroundings,
+) -> (Vec<(NodeId, Local<S>)>, Vec<String>) {
+    let mut readable = Vec::new();
+    let mut errors = Vec::new();
+    for neighbor in &surroundings.neighbors {
+        let content = neighbor.body.read().map_err(|error| error.to_string());
+        let read = content
+            .and_then(|content| capture::read::<S>(&content).map_err(|error| error.to_string()));
+        match read {
+            Ok((_, captured)) => readable.push((neighbor.node, captured.local)),
+            Err(error) => errors.push(format!("{}: {error}", neighbor.node)),
+        }
+    }
+    (readable, errors)
+}

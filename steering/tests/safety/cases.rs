@@ -1,0 +1,436 @@
+//! What the check refuses, what it lets through, and what it does when its own parts fail.
+
+use std::time::{Duration, Instant};
+
+use nix::sys::resource::{Resource, setrlimit};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use scry::model::event::Input;
+use scry::model::handler::perform;
+use scry::safety::{Examined, SafetyCheck};
+use scry::{Dice, NodeId, Stamp};
+use scry_protocol::filter::Mode;
+use scry_protocol::link::host::{
+    Failure, HostToAgent, Isolate, Neighbor, PropertyMode, Rules, Surroundings, Veto,
+};
+use scry_protocol::{CheckpointNumber, Content, Incarnation};
+
+use crate::toy::{Counter, Message, counter};
+
+/// A case with its name.
+type Case = (&'static str, fn());
+
+/// Every case.
+pub(crate) const ALL: &[Case] = &[
+    ("a_109_what_breaks_a_property_is_refused", refuses),
+    ("a_110_the_node_is_left_as_it_is", leaves_the_node),
+    ("a_113_neighbors_states_count", judges_with_neighbors),
+    (
+        "a_114_refusing_again_and_again_is_no_trouble",
+        refuses_often,
+    ),
+    (
+        "what_is_broken_already_does_not_stop_a_node",
+        goes_on_when_broken,
+    ),
+    ("a_panic_is_refused", refuses_panics),
+    ("an_abort_in_a_child_is_refused", refuses_aborts),
+    ("an_endless_handler_is_late_and_runs", late_runs),
+    ("a_failing_fork_lets_through", fork_fails),
+    ("audit_reports_and_lets_through", audits),
+    ("off_does_nothing", off),
+    ("a_property_has_a_mode_of_its_own", property_modes),
+    ("the_copy_throws_the_same_dice", same_dice),
+    ("verdicts_are_remembered", remembers),
+    ("a_killed_speculator_is_replaced", replaces_killed),
+    ("a_stopped_speculator_is_replaced", replaces_stopped),
+    ("rules_that_do_not_fit_check_nothing", unfit_rules),
+    ("old_neighbors_are_forgotten", forgets_stale),
+    ("an_unreadable_neighbor_is_left_out", leaves_out_unreadable),
+];
+
+const ME: NodeId = NodeId::new(1);
+const OTHER: NodeId = NodeId::new(2);
+const FORMS: [Isolate; 3] = [Isolate::Clone, Isolate::Speculator, Isolate::Fork];
+/// Machines are busy: a verdict that comes is never late in these tests.
+const PATIENT_MS: u64 = 60_000;
+
+fn rules(isolate: Isolate) -> Rules {
+    Rules {
+        properties: String::new(),
+        modes: Vec::new(),
+        isolate,
+        deadline_ms: PATIENT_MS,
+        surroundings_age_ms_max: PATIENT_MS,
+    }
+}
+
+fn check(rules: Rules) -> SafetyCheck<Counter> {
+    let mut check = SafetyCheck::new(ME, None);
+    check.set_mode(Mode::Steer);
+    check.set_rules(rules);
+    check
+}
+
+fn examine(check: &mut SafetyCheck<Counter>, count: u64, message: Message) -> Examined<Counter> {
+    let input = Input::Message {
+        from: OTHER,
+        message,
+    };
+    let dice = Dice::new(7, Stamp::from_millis(0), 0);
+    check.examine(&(), &counter(count), &input, dice, || format!("{input:?}"))
+}
+
+#[track_caller]
+fn passes(check: &mut SafetyCheck<Counter>, count: u64, message: Message) {
+    let examined = examine(check, count, message);
+    assert!(matches!(examined, Examined::Pass(_)), "{examined:?}");
+}
+
+#[track_caller]
+fn vetoes(check: &mut SafetyCheck<Counter>, count: u64, message: Message, broken: &str) -> String {
+    match examine(check, count, message) {
+        Examined::Veto {
+            property,
+            explanation,
+        } => {
+            assert_eq!(property, broken);
+            explanation
+        }
+        passed => panic!("{passed:?}"),
+    }
+}
+
+fn notes(check: &mut SafetyCheck<Counter>) -> Vec<HostToAgent> {
+    std::iter::from_fn(|| check.poll_note()).collect()
+}
+
+fn failures(check: &mut SafetyCheck<Counter>) -> Vec<Failure> {
+    let failures = notes(check).into_iter().filter_map(|note| match note {
+        HostToAgent::FailedOpen(failed) => Some(failed.failure),
+        _ => None,
+    });
+    failures.collect()
+}
+
+fn neighbor(count: u64) -> Surroundings {
+    let (state, timers) = scry::capture::write(&(), &counter(count), &[]).expect("plain values");
+    let content = Content {
+        incarnation: Incarnation::new(1),
+        born: CheckpointNumber::from(1),
+        state,
+        timers,
+        channels: None,
+    };
+    Surroundings {
+        number: CheckpointNumber::from(1),
+        neighbors: vec![Neighbor {
+            node: OTHER,
+            body: content.write().expect("a small state"),
+        }],
+    }
+}
+
+/// Asks until the answer is as wished: a process that was lost is started again after a pause.
+#[track_caller]
+fn until(what: &str, mut wished: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !wished() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "never {what}");
+        std::thread::yield_now();
+    }
+}
+
+fn refuses() {
+    for form in FORMS {
+        let mut check = check(rules(form));
+        passes(&mut check, 0, Message::Set(9));
+        vetoes(&mut check, 0, Message::Set(10), "small");
+        let notes = notes(&mut check);
+        let [
+            HostToAgent::Veto(Veto {
+                acted: true,
+                property,
+                event,
+                ..
+            }),
+        ] = &notes[..]
+        else {
+            panic!("{notes:?}");
+        };
+        assert_eq!(property, "small");
+        assert!(event.contains("Set(10)"), "{event}");
+    }
+}
+
+fn leaves_the_node() {
+    for form in FORMS {
+        let mut check = check(rules(form));
+        let local = counter(3);
+        let before = rmp_serde::to_vec(&local.service).expect("plain values");
+        let input = Input::Message {
+            from: OTHER,
+            message: Message::Set(4),
+        };
+        let dice = Dice::new(7, Stamp::from_millis(0), 0);
+        let examined = check.examine(&(), &local, &input, dice, String::new);
+        assert_eq!(
+            rmp_serde::to_vec(&local.service).expect("plain values"),
+            before
+        );
+        // Only the form that runs in this process has anything to hand over, and the sends are in it, not out.
+        match (form, examined) {
+            (Isolate::Clone, Examined::Pass(Some(performed))) => {
+                assert_eq!(performed.local.service.count, 4);
+                assert_eq!(performed.effects.len(), 1);
+            }
+            (_, Examined::Pass(None)) => {}
+            (_, other) => panic!("{other:?}"),
+        }
+    }
+}
+
+fn judges_with_neighbors() {
+    for form in FORMS {
+        let mut check = check(rules(form));
+        passes(&mut check, 0, Message::Set(5));
+        check.set_surroundings(neighbor(5));
+        vetoes(&mut check, 0, Message::Set(5), "all different");
+        passes(&mut check, 0, Message::Set(6));
+        check.set_surroundings(neighbor(6));
+        passes(&mut check, 0, Message::Set(5));
+    }
+}
+
+fn refuses_often() {
+    for form in FORMS {
+        let mut check = check(rules(form));
+        for count in 10..60 {
+            vetoes(&mut check, 0, Message::Set(count), "small");
+            passes(&mut check, 0, Message::Set(1));
+        }
+    }
+}
+
+fn goes_on_when_broken() {
+    for form in FORMS {
+        let mut check = check(rules(form));
+        passes(&mut check, 11, Message::Set(12));
+        passes(&mut check, 11, Message::Set(2));
+    }
+}
+
+fn refuses_panics() {
+    for form in FORMS {
+        let said = vetoes(
+            &mut check(rules(form)),
+            0,
+            Message::Panic,
+            "no handler panics",
+        );
+        assert!(said.contains("as it was told"), "{said}");
+    }
+}
+
+fn refuses_aborts() {
+    for form in [Isolate::Speculator, Isolate::Fork] {
+        let mut check = check(rules(form));
+        let said = vetoes(&mut check, 0, Message::Abort, "no handler panics");
+        assert!(said.contains("SIGABRT"), "{said}");
+        passes(&mut check, 0, Message::Set(1));
+    }
+}
+
+fn late_runs() {
+    for form in [Isolate::Speculator, Isolate::Fork] {
+        let mut rules = rules(form);
+        rules.deadline_ms = 200;
+        let mut check = check(rules);
+        passes(&mut check, 0, Message::Loop);
+        // On a machine so busy that the speculator is not up yet, it is late for that reason: late all the same.
+        assert_eq!(failures(&mut check), [Failure::CheckLate]);
+    }
+}
+
+/// A limit on processes binds nobody who is root, so another process gives up being root first.
+fn fork_fails() {
+    let status = std::process::Command::new(std::env::current_exe().expect("our own path"))
+        .env(LONELY, "1")
+        .status()
+        .expect("our own executable");
+    assert!(status.success(), "{status}");
+}
+
+/// Says to a process of this executable that it shall have no children.
+pub(crate) const LONELY: &str = "SCRY_TEST_LONELY";
+
+/// Asks for a check in a process that cannot fork.
+pub(crate) fn lonely() {
+    if nix::unistd::geteuid().is_root() {
+        nix::unistd::setuid(nix::unistd::Uid::from_raw(65534)).expect("root may become anybody");
+    }
+    setrlimit(Resource::RLIMIT_NPROC, 0, 0).expect("less is always allowed");
+    let mut check = check(rules(Isolate::Fork));
+    passes(&mut check, 0, Message::Set(10));
+    assert_eq!(failures(&mut check), [Failure::ForkFailed]);
+}
+
+fn audits() {
+    for form in FORMS {
+        let mut check = check(rules(form));
+        check.set_mode(Mode::Audit);
+        passes(&mut check, 0, Message::Set(10));
+        let notes = notes(&mut check);
+        assert!(
+            matches!(&notes[..], [HostToAgent::Veto(veto)] if !veto.acted),
+            "{notes:?}"
+        );
+    }
+}
+
+fn off() {
+    let mut check = check(rules(Isolate::Clone));
+    check.set_mode(Mode::Off);
+    passes(&mut check, 0, Message::Set(10));
+    check.set_mode(Mode::Steer);
+    check.set_rules(rules(Isolate::Off));
+    passes(&mut check, 0, Message::Set(10));
+    assert_eq!(notes(&mut check), []);
+}
+
+fn property_modes() {
+    let mut rules = rules(Isolate::Clone);
+    rules.modes = vec![PropertyMode {
+        property: "small".into(),
+        mode: Mode::Audit,
+    }];
+    let mut check = check(rules);
+    check.set_surroundings(neighbor(5));
+    passes(&mut check, 0, Message::Set(10));
+    vetoes(&mut check, 0, Message::Set(5), "all different");
+}
+
+fn same_dice() {
+    let input = Input::Message {
+        from: OTHER,
+        message: Message::Roll,
+    };
+    let mut rolled = std::collections::BTreeSet::new();
+    for seed in 0..64 {
+        let dice = Dice::new(seed, Stamp::from_millis(0), 0);
+        let alone = perform(ME, &(), &counter(7), &input, dice).expect("no panic");
+        rolled.insert(alone.local.service.count);
+        for form in FORMS {
+            let mut check = check(rules(form));
+            let examined = check.examine(&(), &counter(7), &input, dice, String::new);
+            let refused = matches!(examined, Examined::Veto { .. });
+            assert_eq!(
+                refused,
+                alone.local.service.count >= 10,
+                "{form} with seed {seed}"
+            );
+        }
+        if rolled.len() == 6 {
+            return;
+        }
+    }
+    panic!("the dice show {rolled:?} only");
+}
+
+fn remembers() {
+    let mut check = check(rules(Isolate::Speculator));
+    vetoes(&mut check, 0, Message::Set(10), "small");
+    stop(&check, Signal::SIGKILL);
+    vetoes(&mut check, 0, Message::Set(10), "small");
+    assert_eq!(failures(&mut check), []);
+    // Dice decide this one anew each time.
+    passes(&mut check, 0, Message::Roll);
+    assert_eq!(failures(&mut check), [Failure::SpeculatorGone]);
+}
+
+fn stop(check: &SafetyCheck<Counter>, signal: Signal) {
+    let id = check.speculator_id().expect("a speculator runs");
+    kill(Pid::from_raw(id as i32), signal).expect("our own child");
+}
+
+fn replaces_killed() {
+    let mut check = check(rules(Isolate::Speculator));
+    passes(&mut check, 0, Message::Set(1));
+    let first = check.speculator_id();
+    stop(&check, Signal::SIGKILL);
+    passes(&mut check, 0, Message::Set(11));
+    assert_eq!(failures(&mut check), [Failure::SpeculatorGone]);
+    until("protected again", || {
+        matches!(
+            examine(&mut check, 0, Message::Set(11)),
+            Examined::Veto { .. }
+        )
+    });
+    assert_ne!(check.speculator_id(), first);
+}
+
+fn replaces_stopped() {
+    let mut check = check(rules(Isolate::Speculator));
+    passes(&mut check, 0, Message::Set(1));
+    stop(&check, Signal::SIGSTOP);
+    let stopped = check.speculator_id();
+    check.set_deadline(Duration::from_millis(50));
+    until("given up", || {
+        passes(&mut check, 0, Message::Set(11));
+        check.speculator_id() != stopped
+    });
+    assert!(failures(&mut check).contains(&Failure::CheckLate));
+    check.set_deadline(Duration::from_millis(PATIENT_MS));
+    until("protected again", || {
+        matches!(
+            examine(&mut check, 0, Message::Set(11)),
+            Examined::Veto { .. }
+        )
+    });
+}
+
+fn unfit_rules() {
+    let mut unfit = rules(Isolate::Clone);
+    unfit.properties =
+        "[[property]]\nname = \"x\"\nalways = \"nodes.all(n, n.height < 3)\"\n".into();
+    let mut check = check(unfit);
+    passes(&mut check, 0, Message::Set(10));
+    assert_eq!(failures(&mut check), [Failure::RulesUnfit]);
+    let mut fit = rules(Isolate::Clone);
+    fit.properties = "[[property]]\nname = \"x\"\nalways = \"nodes.all(n, n.count < 3)\"\n".into();
+    check.set_rules(fit);
+    vetoes(&mut check, 0, Message::Set(3), "x");
+}
+
+fn forgets_stale() {
+    for form in FORMS {
+        let mut rules = rules(form);
+        rules.surroundings_age_ms_max = 0;
+        let mut check = check(rules);
+        check.set_surroundings(neighbor(5));
+        until("too old", || {
+            matches!(examine(&mut check, 0, Message::Set(5)), Examined::Pass(_))
+        });
+        assert_eq!(failures(&mut check), [Failure::SurroundingsStale]);
+        vetoes(&mut check, 0, Message::Set(10), "small");
+    }
+}
+
+fn leaves_out_unreadable() {
+    let mut check = check(rules(Isolate::Clone));
+    let mut surroundings = neighbor(5);
+    let content = Content {
+        incarnation: Incarnation::new(1),
+        born: CheckpointNumber::from(1),
+        state: vec![0xc1],
+        timers: Vec::new(),
+        channels: None,
+    };
+    surroundings.neighbors.push(Neighbor {
+        node: NodeId::new(3),
+        body: content.write().expect("small"),
+    });
+    check.set_surroundings(surroundings);
+    assert_eq!(failures(&mut check), [Failure::SurroundingsUnreadable]);
+    vetoes(&mut check, 0, Message::Set(5), "all different");
+}

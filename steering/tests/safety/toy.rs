@@ -1,0 +1,92 @@
+//! A counter whose handlers can be asked to misbehave in every way a handler can.
+
+use std::time::Duration;
+
+use scry::model::handler::Local;
+use scry::{Context, NodeId, Property, Service, View};
+use serde::{Deserialize, Serialize};
+
+/// A node with a number.
+#[derive(Clone, Debug, Eq, Hash, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Counter {
+    pub(crate) count: u64,
+}
+
+/// What a node can be told.
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
+pub(crate) enum Message {
+    /// To have this number, and to tell node 9.
+    Set(u64),
+    /// To add what a die with six faces shows.
+    Roll,
+    /// To panic.
+    Panic,
+    /// To end the process.
+    Abort,
+    /// To go on for ever.
+    Loop,
+}
+
+impl Service for Counter {
+    type Message = Message;
+    type Timer = ();
+    type Call = u64;
+    type Setup = ();
+    type Disk = ();
+
+    fn start(_: &mut Context<'_, Self>, _: Option<()>) -> Self {
+        Self { count: 0 }
+    }
+
+    fn on_message(&mut self, cx: &mut Context<'_, Self>, _: NodeId, message: Message) {
+        match message {
+            Message::Set(count) => {
+                self.count = count;
+                cx.send(NodeId::new(9), Message::Set(count));
+            }
+            Message::Roll => self.count += u64::from(cx.choose(6)),
+            Message::Panic => panic!("as it was told"),
+            Message::Abort => std::process::abort(),
+            Message::Loop => loop {
+                std::thread::sleep(Duration::from_secs(1));
+            },
+        }
+    }
+
+    fn on_timer(&mut self, _: &mut Context<'_, Self>, (): ()) {}
+
+    fn on_call(&mut self, _: &mut Context<'_, Self>, count: u64) {
+        self.count = count;
+    }
+
+    fn disk(&self) {}
+
+    fn properties() -> Vec<Property<Self>> {
+        vec![
+            Property::node("small", |view: &View<'_, Self>| view.state.count < 10),
+            Property::pair(
+                "all different",
+                |view: &View<'_, Self>| (view.state.count > 0).then_some(view.state.count),
+                |(_, a), (_, b)| a != b,
+            ),
+        ]
+    }
+}
+
+/// A node with a number and nothing else going on.
+pub(crate) fn counter(count: u64) -> Local<Counter> {
+    Local {
+        service: Counter { count },
+        timers: Vec::new(),
+        ticks: 0,
+        panic: None,
+    }
+}
+
+/// Plays another part if this process was started for it.
+pub(crate) fn enter() {
+    if std::env::var_os("SCRY_ROLE").is_some_and(|role| role == "speculator") {
+        scry::safety::serve::<Counter>();
+        std::process::exit(0);
+    }
+}
