@@ -61,8 +61,10 @@ enum Command<O: clap::Args> {
     Properties(properties::Properties),
 }
 
-/// Runs a service's command line with the arguments of the process.
+/// Runs a service's command line with the arguments of the process; in a role of its own, if it has one
+/// ([`enter`](crate::enter())).
 pub fn main<S: Program>() -> ExitCode {
+    crate::enter::<S>();
     ExitCode::from(run::<S>(std::env::args_os()))
 }
 

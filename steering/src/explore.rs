@@ -219,14 +219,33 @@ impl<S: Service> Search<S> {
         states
     }
 
+    /// Tells what was found beyond the first `known` findings, while the search goes on, and how many findings there
+    /// are now. Every path is replayed on plain values first.
+    pub fn found(&self, known: usize) -> (Vec<Violation<S>>, usize) {
+        let count = match &self.walk {
+            Walk::Breadth(breadth) => breadth.found_count(),
+            Walk::Depth(depth) => depth.found_count(),
+        };
+        if count <= known {
+            return (Vec::new(), count);
+        }
+        let found = self.all_found();
+        let confirmed = found[known..].iter().filter_map(|found| self.confirm(found));
+        (confirmed.collect(), count)
+    }
+
+    fn all_found(&self) -> Vec<Found> {
+        match &self.walk {
+            Walk::Breadth(breadth) => breadth.found(self.world.tables(), &self.words),
+            Walk::Depth(depth) => depth.found(&self.world, &self.words),
+        }
+    }
+
     /// Reports what was found so far. Every path is replayed on plain values first.
     pub fn finish(mut self) -> Report<S> {
         let stop = self.advance(0).unwrap_or(Stop::Caller);
         let counts = self.counts();
-        let found = match &self.walk {
-            Walk::Breadth(breadth) => breadth.found(self.world.tables(), &self.words),
-            Walk::Depth(depth) => depth.found(&self.world, &self.words),
-        };
+        let found = self.all_found();
         let confirmed: Vec<Option<Violation<S>>> =
             found.iter().map(|found| self.confirm(found)).collect();
         let unconfirmed = confirmed

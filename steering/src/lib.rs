@@ -10,6 +10,7 @@
 //! | [`explore`] | strategies that search those integers |
 //! | [`checkpoint`] | checkpoints, neighborhoods and consistent snapshots, as cores without IO |
 //! | [`capture`] | a running node as bytes and back: what a checkpoint carries of it |
+//! | [`checker`], [`mod@enter`] | the search beside a running service: a snapshot in, violations and their remedies out |
 //! | [`hook`] | the host's side of steering: stamps, checkpoints, filters, and the link to the agent |
 //! | [`runtime`] | the ready-made loop over TCP and UDP |
 //! | [`safety`] | the immediate safety check: a handler tried on a copy before it runs |
@@ -17,11 +18,13 @@
 //! | [`program`], [`cli`] | what a service adds to get a command line, and that command line |
 
 pub mod capture;
+pub mod checker;
 pub mod checkpoint;
 #[cfg(feature = "cli")]
 pub mod cli;
 pub mod context;
 pub mod engine;
+pub mod enter;
 pub mod explore;
 pub mod hook;
 pub mod model;
@@ -37,6 +40,7 @@ pub mod trace;
 #[cfg(feature = "cli")]
 pub use cli::main;
 pub use context::{Chance, Context, Dice, Effect, Stamp};
+pub use enter::enter;
 pub use explore::{Limits, Options, Report, Search, Strategy, Violation};
 pub use model::{Act, Event, Fault, Faults, Simulation, Step, System};
 #[cfg(feature = "cli")]

@@ -12,6 +12,7 @@
 //! | [`network`] | connections, messages on their way, and what faults do to them |
 //! | [`fault`] | how many faults a path may contain |
 //! | [`simulation`] | a whole system in plain values |
+//! | [`steering`] | what filters in force make of events |
 //! | [`system`] | which nodes there are, and the script that leads to the start state |
 
 pub mod event;
@@ -19,6 +20,7 @@ pub mod fault;
 pub mod handler;
 pub mod network;
 pub mod simulation;
+pub mod steering;
 pub mod system;
 
 pub use event::{Event, EventOf, Input, InputOf, Step};
@@ -26,4 +28,5 @@ pub use fault::{Fault, Faults};
 pub use handler::{Local, Outcome, Tosses};
 pub use network::{Connection, Inbox, Links, Parcel};
 pub use simulation::{Node, Simulation};
+pub use steering::{Rule, Steering};
 pub use system::{Act, System};

@@ -1,7 +1,7 @@
 //! A predicted path spelled out: what happened where, what was said, and every state along the way.
 //!
 //! A trace is complete by itself, so that it can be looked at on a machine that has neither the service nor the cluster.
-//! It is written as JSON.
+//! It is written as JSON, packed.
 //!
 //! | module | what it makes of a trace |
 //! |---|---|
@@ -21,11 +21,76 @@ pub mod text;
 use std::collections::BTreeMap;
 
 use scry_protocol::NodeId;
+use scry_protocol::compress::{Packed, UnpackError};
+use scry_protocol::limit::TRACE_BYTES_MAX;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// The version of what is written. Readers refuse a greater one.
 pub const VERSION: u32 = 1;
+
+/// How many bytes of JSON a trace may be.
+pub const JSON_BYTES_MAX: usize = 64 << 20;
+
+/// Why a trace cannot be written.
+#[derive(Debug, thiserror::Error)]
+pub enum WriteTraceError {
+    /// It cannot be encoded, or is above a limit.
+    #[error("the trace cannot be encoded: {0}")]
+    Encode(String),
+    /// It is too large even when packed.
+    #[error("a trace of {length} bytes where at most {TRACE_BYTES_MAX} are allowed")]
+    TooLarge {
+        /// How large it is.
+        length: usize,
+    },
+}
+
+/// Why bytes are no trace.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadTraceError {
+    /// They are not packed.
+    #[error("not a trace: {0}")]
+    Packing(rmp_serde::decode::Error),
+    /// They do not unpack.
+    #[error("not a trace: {0}")]
+    Unpack(#[from] UnpackError),
+    /// They are not the JSON of a trace.
+    #[error("not a trace: {0}")]
+    Json(#[from] serde_json::Error),
+    /// A newer program wrote them.
+    #[error("a trace of version {0}, this program reads {VERSION}")]
+    Version(u32),
+}
+
+/// Writes a trace in as few bytes as is quickly done.
+///
+/// # Errors
+///
+/// When it is too large.
+pub fn write(trace: &Trace) -> Result<Vec<u8>, WriteTraceError> {
+    let encode = |error: &dyn std::fmt::Display| WriteTraceError::Encode(error.to_string());
+    let json = serde_json::to_vec(trace).map_err(|error| encode(&error))?;
+    let bytes = rmp_serde::to_vec(&Packed::pack(json)).map_err(|error| encode(&error))?;
+    match bytes.len() {
+        length if length > TRACE_BYTES_MAX => Err(WriteTraceError::TooLarge { length }),
+        _ => Ok(bytes),
+    }
+}
+
+/// Reads a trace.
+///
+/// # Errors
+///
+/// When the bytes are none.
+pub fn read(bytes: &[u8]) -> Result<Trace, ReadTraceError> {
+    let packed: Packed = rmp_serde::from_slice(bytes).map_err(ReadTraceError::Packing)?;
+    let trace: Trace = serde_json::from_slice(&packed.unpack(JSON_BYTES_MAX)?)?;
+    match trace.version {
+        VERSION => Ok(trace),
+        version => Err(ReadTraceError::Version(version)),
+    }
+}
 
 /// A path to a violation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

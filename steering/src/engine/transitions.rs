@@ -7,6 +7,7 @@
 use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
 use scry_protocol::NodeId;
+use scry_protocol::filter::Action;
 use serde::Serialize;
 
 use crate::context::Effect;
@@ -16,6 +17,7 @@ use crate::engine::judge::{Finding, Judges};
 use crate::model::event::{Event, EventOf, Input};
 use crate::model::handler::{self, Local, Tosses};
 use crate::model::simulation::Simulation;
+use crate::model::steering::Steering;
 use crate::property::{Property, View};
 use crate::service::{Service, Transport};
 
@@ -47,6 +49,8 @@ pub trait Transitions {
     fn is_over(&self, local: LocalId) -> bool;
     /// Returns how a message travels.
     fn transport(&self, message: MessageId) -> Transport;
+    /// Returns what a filter in force makes of an event at the node of a local state, or `None` if the event runs.
+    fn filtered(&self, local: LocalId, event: &EventIds) -> Option<Action>;
     /// Tells whether a step from one local state to another could make a state violate a property.
     fn is_noteworthy(&mut self, before: LocalId, after: LocalId) -> bool;
     /// Returns a word that stands for all that the properties see of a local state.
@@ -79,6 +83,7 @@ pub struct Typed<S: Service> {
     /// Where to find what a handler did that never asked which node it runs on, for all nodes with its settings.
     anonymous: HashMap<(usize, PlainId, InputIds), LocalId, FxBuildHasher>,
     judges: Judges<S>,
+    steering: Steering,
     handler_runs: u64,
     truncated: bool,
 }
@@ -104,6 +109,7 @@ impl<S: Service> Typed<S> {
             memo: HashMap::default(),
             anonymous: HashMap::default(),
             judges,
+            steering: start.steering().clone(),
             handler_runs: 0,
             truncated: false,
         }
@@ -112,6 +118,11 @@ impl<S: Service> Typed<S> {
     /// Returns the properties that are judged.
     pub fn properties(&self) -> &[Property<S>] {
         self.judges.properties()
+    }
+
+    /// Returns the filters in force.
+    pub fn steering(&self) -> &Steering {
+        &self.steering
     }
 
     /// Returns the static settings of the nodes, by position.
@@ -250,6 +261,15 @@ impl<S: Service> Transitions for Typed<S> {
 
     fn transport(&self, message: MessageId) -> Transport {
         S::transport(self.messages.value(message))
+    }
+
+    fn filtered(&self, local: LocalId, event: &EventIds) -> Option<Action> {
+        if self.steering.is_empty() {
+            return None;
+        }
+        let (position, _) = *self.locals.value(local);
+        let (node, _) = &self.setups[position];
+        self.steering.action::<S>(*node, &self.event(event))
     }
 
     fn is_noteworthy(&mut self, before: LocalId, after: LocalId) -> bool {

@@ -13,7 +13,7 @@ use crate::engine::intern::Interner;
 use crate::engine::judge::Finding;
 use crate::engine::tables::{Details, Looked, Range, Reach, Send, Successor, Tables};
 use crate::engine::transitions::{EventIds, Transitions, Typed};
-use crate::model::event::{Event, Step};
+use crate::model::event::{Event, Input, Step};
 use crate::model::handler::Tosses;
 use crate::model::network::{self, Inbox, Links, Parcel};
 use crate::model::simulation::{Node, Simulation};
@@ -114,6 +114,7 @@ impl<S: Service> World<Typed<S>> {
         });
         let faults = self.tables.budgets.value(words[self.members.len()]);
         Simulation::from_nodes(setups, nodes.collect(), faults)
+            .steered(self.transitions.steering().clone())
     }
 
     /// Spells a successor out as a step of a path.
@@ -272,10 +273,22 @@ impl<T: Transitions> World<T> {
         let me = self.members[state.position as usize];
         let mut links = self.links.value(state.links).clone();
         let mut inbox = self.inboxes.value(state.inbox).clone();
-        let parcels = network::before_handler(me, &mut links, &mut inbox, &event)
-            .expect("an event that is listed can happen");
+        let filtered = self.transitions.filtered(state.local, &event);
+        let (parcels, input) = match filtered {
+            None => {
+                let parcels = network::before_handler(me, &mut links, &mut inbox, &event)
+                    .expect("an event that is listed can happen");
+                (parcels, event.input())
+            }
+            Some(action) => {
+                match network::under_filter(me, &mut links, &mut inbox, &event, action) {
+                    Some((parcels, lost)) => (parcels, lost.map(Input::Disconnect)),
+                    None => return,
+                }
+            }
+        };
         let event_id = self.events.intern(event.clone());
-        let Some(input) = event.input() else {
+        let Some(input) = input else {
             return self.add_successor(
                 word,
                 state,
@@ -302,7 +315,8 @@ impl<T: Transitions> World<T> {
                 |to| members.binary_search(&to).is_ok(),
             ));
             // A datagram that has no effect now may have one later: it stays on its way (the rule of `peers/`).
-            let idle = matches!(event, Event::Deliver { .. })
+            let idle = filtered.is_none()
+                && matches!(event, Event::Deliver { .. })
                 && left.is_empty()
                 && ended.local == state.local
                 && links_after == links

@@ -395,6 +395,10 @@ impl Breadth {
         bytes as u64 > limit
     }
 
+    pub(crate) fn found_count(&self) -> usize {
+        self.found.len()
+    }
+
     /// Lists what was found, in order of discovery, each with the steps that lead there.
     pub(crate) fn found(&self, tables: &Tables, start: &[u32]) -> Vec<Found> {
         let found = self.found.iter();

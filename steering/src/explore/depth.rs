@@ -241,6 +241,10 @@ impl Depth {
         capacity * (size_of::<(u64, Met)>() + 1) + self.stack.len() * visit
     }
 
+    pub(crate) fn found_count(&self) -> usize {
+        self.found.len()
+    }
+
     /// Lists what was found, in order of discovery, each with the steps that lead there.
     pub(crate) fn found<T: Transitions>(&self, world: &World<T>, start: &[u32]) -> Vec<Found> {
         let trail = |path: &[u32]| {

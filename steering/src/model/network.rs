@@ -11,6 +11,7 @@
 //! - Datagrams are a multiset: two equal ones can both arrive.
 
 use scry_protocol::NodeId;
+use scry_protocol::filter::Action;
 use serde::{Deserialize, Serialize};
 
 use crate::context::Effect;
@@ -73,6 +74,25 @@ enum Segment<M> {
 }
 
 impl Links {
+    /// Makes the view of a node that is running already: its open connections, by age for each peer, and how many it
+    /// has opened to each peer.
+    pub fn restore(
+        mut open: Vec<(NodeId, Connection)>,
+        opened: impl IntoIterator<Item = (NodeId, u32)>,
+    ) -> Self {
+        open.sort_by_key(|(peer, _)| *peer);
+        let opened: std::collections::BTreeMap<NodeId, u32> = opened.into_iter().collect();
+        Self {
+            open,
+            opened: opened.into_iter().collect(),
+        }
+    }
+
+    /// Returns the open connections with their peers, by peer and then by age.
+    pub fn open(&self) -> impl Iterator<Item = (NodeId, Connection)> + '_ {
+        self.open.iter().copied()
+    }
+
     /// Returns the peers this node has a connection with, each once.
     pub fn peers(&self) -> impl Iterator<Item = NodeId> + '_ {
         let mut last = None;
@@ -153,6 +173,17 @@ impl<M: Clone + Ord> Inbox<M> {
         self.datagrams
             .iter()
             .map(|(from, message, count)| (*from, message, *count))
+    }
+
+    /// Returns what waits on connections, in order for each connection: its sender, the connection, and the message or
+    /// nothing for the end of it.
+    pub fn segments(&self) -> impl Iterator<Item = (NodeId, Connection, Option<&M>)> {
+        self.channels.iter().flat_map(|(from, connection, segments)| {
+            segments.iter().map(move |segment| match segment {
+                Segment::Message { message, .. } => (*from, *connection, Some(message)),
+                Segment::Close => (*from, *connection, None),
+            })
+        })
     }
 
     /// Returns the messages waiting on connections, in order for each connection.
@@ -437,6 +468,30 @@ pub fn before_handler<M: Clone + Ord, T, C>(
     }
     inbox.tidy(me, links);
     Some(parcels)
+}
+
+/// Does what a filter makes of an event: to connections and inbox, and for others. The handler of the event does not
+/// run; the node learns of the peer that is returned that its connection is gone. `None` if nothing happens at all.
+pub fn under_filter<M: Clone + Ord, T, C>(
+    me: NodeId,
+    links: &mut Links,
+    inbox: &mut Inbox<M>,
+    event: &Event<M, T, C>,
+    action: Action,
+) -> Option<(Vec<(NodeId, Parcel<M>)>, Option<NodeId>)> {
+    let mut parcels = match action {
+        Action::Drop | Action::Reset => before_handler(me, links, inbox, event)?,
+        Action::Postpone | Action::Refuse | Action::Hold => return None,
+    };
+    let peer = match (action, event) {
+        (Action::Reset, Event::Receive { from, .. }) if *from != me => *from,
+        // A datagram has no connection that could be reset.
+        _ => return Some((parcels, None)),
+    };
+    let gone = hang_up(links, inbox, peer);
+    parcels.extend(gone.into_iter().map(|connection| (peer, Parcel::Notice(connection))));
+    inbox.tidy(me, links);
+    Some((parcels, Some(peer)))
 }
 
 /// Forgets a peer because one connection with it is dead, which ends the others as well.

@@ -8,10 +8,11 @@ use std::sync::Arc;
 
 use scry_protocol::NodeId;
 
-use crate::model::event::{Event, EventOf, Step};
+use crate::model::event::{Event, EventOf, Input, InputOf, Step};
 use crate::model::fault::{Fault, Faults};
 use crate::model::handler::{self, Local, Outcome, Tosses};
 use crate::model::network::{self, Inbox, Links, Parcel};
+use crate::model::steering::Steering;
 use crate::property::View;
 use crate::service::Service;
 
@@ -32,6 +33,7 @@ pub struct Simulation<S: Service> {
     setups: Arc<BTreeMap<NodeId, S::Setup>>,
     nodes: BTreeMap<NodeId, Node<S>>,
     faults: Faults,
+    steering: Steering,
 }
 
 /// Why a step cannot be taken.
@@ -81,6 +83,7 @@ impl<S: Service> Simulation<S> {
             setups: Arc::new(setups),
             nodes,
             faults,
+            steering: Steering::default(),
         };
         for (from, left) in parcels {
             simulation.post(from, left);
@@ -106,7 +109,20 @@ impl<S: Service> Simulation<S> {
             setups: Arc::new(setups),
             nodes,
             faults,
+            steering: Steering::default(),
         }
+    }
+
+    /// Returns the same system with these filters in force, and no others.
+    #[must_use]
+    pub fn steered(mut self, steering: Steering) -> Self {
+        self.steering = steering;
+        self
+    }
+
+    /// Returns the filters in force.
+    pub fn steering(&self) -> &Steering {
+        &self.steering
     }
 
     /// Returns the nodes by id.
@@ -180,11 +196,13 @@ impl<S: Service> Simulation<S> {
     }
 
     fn outcomes(&self, id: NodeId, event: &EventOf<S>) -> Vec<(Step<S>, Self)> {
-        let ways = match event.input() {
-            Some(input) => {
-                handler::run_all(id, &self.setups[&id], &self.nodes[&id].local, &input).all
+        let node = &self.nodes[&id];
+        let (mut links, mut inbox) = (node.links.clone(), node.inbox.clone());
+        let ways = match self.before_handler(id, &mut links, &mut inbox, event) {
+            Some((_, Some(input))) => {
+                handler::run_all(id, &self.setups[&id], &node.local, &input).all
             }
-            None => Vec::new(),
+            _ => Vec::new(),
         };
         let tosses: Vec<Tosses> = match ways.is_empty() {
             true => vec![Tosses::default()],
@@ -238,10 +256,12 @@ impl<S: Service> Simulation<S> {
             return Err(impossible());
         }
         let mut node = before.clone();
-        let mut parcels = network::before_handler(*id, &mut node.links, &mut node.inbox, event)
+        let (mut parcels, input) = self
+            .before_handler(*id, &mut node.links, &mut node.inbox, event)
             .ok_or_else(impossible)?;
         let handed_over = node.clone();
-        if let Some(input) = event.input() {
+        let filtered = input != event.input();
+        if let Some(input) = input {
             let Outcome { local, effects, .. } =
                 handler::run(*id, &self.setups[id], &node.local, &input, tosses);
             node.local = local;
@@ -257,7 +277,7 @@ impl<S: Service> Simulation<S> {
         }
         if parcels.is_empty() {
             // A datagram that has no effect now may have one later: it stays on its way (the rule of `peers/`).
-            let idle = matches!(event, Event::Deliver { .. }) && node == handed_over;
+            let idle = !filtered && matches!(event, Event::Deliver { .. }) && node == handed_over;
             if idle || node == *before {
                 return Ok(Effectiveness::Unchanged);
             }
@@ -266,6 +286,31 @@ impl<S: Service> Simulation<S> {
         self.nodes.insert(*id, node);
         self.post(*id, parcels);
         Ok(Effectiveness::Changed)
+    }
+
+    /// Does what an event does to a node's connections and inbox before a handler runs, and returns what it leaves for
+    /// others and what the handler is given; `None` if the event cannot happen.
+    #[expect(
+        clippy::type_complexity,
+        reason = "two parts of one answer, taken apart at once by both callers"
+    )]
+    fn before_handler(
+        &self,
+        id: NodeId,
+        links: &mut Links,
+        inbox: &mut Inbox<S::Message>,
+        event: &EventOf<S>,
+    ) -> Option<(Vec<(NodeId, Parcel<S::Message>)>, Option<InputOf<S>>)> {
+        match self.steering.action::<S>(id, event) {
+            None => {
+                let parcels = network::before_handler(id, links, inbox, event)?;
+                Some((parcels, event.input()))
+            }
+            Some(action) => {
+                let (parcels, lost) = network::under_filter(id, links, inbox, event, action)?;
+                Some((parcels, lost.map(Input::Disconnect)))
+            }
+        }
     }
 
     fn post(&mut self, from: NodeId, parcels: Vec<(NodeId, Parcel<S::Message>)>) {

@@ -1,0 +1,378 @@
+//! The search beside a running service: a snapshot in, violations and their remedies out.
+//!
+//! One [`Job`] is one run (DESIGN §8): restore the snapshot, replay past paths and say at once which still err, search
+//! for consequences, prove a remedy for each violation as it is found, report. Nothing here reads a clock or a socket;
+//! the [`Shell`] does.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`start`] | from a snapshot to the state a search starts from |
+//! | [`replay`] | past paths on a new state |
+//! | [`remedy`] | filters, and the proof that one helps and does no harm |
+//! | [`path`] | paths as bytes, and the names of violations |
+//! | [`spell`] | a path spelled out as a trace |
+//! | [`process`], [`sandbox`] | the process that does all this, and what it may not do |
+
+pub mod path;
+pub mod process;
+pub mod remedy;
+pub mod replay;
+pub mod sandbox;
+pub mod spell;
+pub mod start;
+
+use std::collections::BTreeSet;
+
+use scry_protocol::limit::{FILTERS_MAX, NAME_BYTES_MAX, TEXT_BYTES_MAX};
+use scry_protocol::link::checker::{
+    CheckerToAgent, Ended, Found, Job, Progress, Replayed, Report, Violation as Told,
+};
+use scry_protocol::{NodeId, ViolationId};
+
+use crate::checker::remedy::{Prover, Remedies};
+use crate::checker::start::Start;
+use crate::explore::{Counts, Limits, Options, Search, Stop, Strategy};
+use crate::model::event::Step;
+use crate::model::fault::Faults;
+use crate::model::simulation::Simulation;
+use crate::properties::{PropertyFile, Schema};
+use crate::property::Property;
+use crate::service::Service;
+use crate::trace;
+
+/// How often a run says how far it is.
+const PROGRESS_EVERY_MS: u64 = 250;
+/// How long a slice of a search may take before clock and agent are looked at again.
+const SLICE_MS: u64 = 10;
+/// Replays, and the proofs of one remedy, each get this part of the time a run has.
+const SHARE_OF_TIME: u64 = 4;
+
+/// What surrounds a run.
+pub trait Shell {
+    /// Returns the milliseconds since the run began.
+    fn elapsed_ms(&mut self) -> u64;
+    /// Tells whether the agent wants the run to end.
+    fn is_cancelled(&mut self) -> bool;
+    /// Passes a message to the agent.
+    fn tell(&mut self, message: CheckerToAgent);
+}
+
+/// Runs jobs one after the other, and keeps what the next may need again.
+#[derive(Debug)]
+pub struct Checker<S: Service> {
+    /// The property file that was compiled last.
+    compiled: Option<(String, Vec<Property<S>>)>,
+}
+
+impl<S: Service> Default for Checker<S> {
+    fn default() -> Self {
+        Self { compiled: None }
+    }
+}
+
+impl<S: Service> Checker<S> {
+    /// Carries out a job: tells what it finds while it goes on, and ends with a report.
+    pub fn run(&mut self, job: &Job, shell: &mut dyn Shell) {
+        let restored = self.properties(&job.properties).and_then(|properties| {
+            let start = start::restore::<S>(&job.snapshot, faults_of(job));
+            Ok((properties, start.map_err(|error| error.to_string())?))
+        });
+        let mut counts = Counts::default();
+        let (ended, violations, detail) = match restored {
+            Err(reason) => (Ended::Unreadable, 0, reason),
+            Ok((properties, Start { state, remarks })) => {
+                let mut run = Run {
+                    job,
+                    shell,
+                    start: state,
+                    properties,
+                    remarks,
+                    told: BTreeSet::new(),
+                    proved: Vec::new(),
+                };
+                let ended = run.all(&mut counts);
+                (ended, run.told.len() as u32, run.remarks.join("; "))
+            }
+        };
+        let progress = progress(job, counts, shell.elapsed_ms());
+        shell.tell(CheckerToAgent::Report(Report {
+            run: job.run,
+            ended,
+            progress,
+            violations,
+            detail: cut(detail, TEXT_BYTES_MAX),
+        }));
+    }
+
+    fn properties(&mut self, text: &str) -> Result<Vec<Property<S>>, String> {
+        if text.is_empty() {
+            return Ok(S::properties());
+        }
+        if let Some((known, properties)) = &self.compiled
+            && known == text
+        {
+            return Ok(properties.clone());
+        }
+        let schema = Schema::of::<S>();
+        let set = PropertyFile::load("properties", text.as_bytes(), &schema, S::properties())
+            .map_err(|diagnostics| diagnostics.to_string())?;
+        let properties = set.properties();
+        self.compiled = Some((text.to_owned(), properties.clone()));
+        Ok(properties)
+    }
+}
+
+/// A violation with what is needed to tell of it.
+struct Seen<S: Service> {
+    id: ViolationId,
+    property: String,
+    explanation: String,
+    path: Vec<Step<S>>,
+}
+
+struct Run<'a, S: Service> {
+    job: &'a Job,
+    shell: &'a mut dyn Shell,
+    start: Simulation<S>,
+    properties: Vec<Property<S>>,
+    remarks: Vec<String>,
+    told: BTreeSet<ViolationId>,
+    /// What replays have proved already.
+    proved: Vec<(ViolationId, Remedies)>,
+}
+
+impl<S: Service> Run<'_, S> {
+    fn all(&mut self, counts: &mut Counts) -> Ended {
+        self.replay_all();
+        self.search(counts)
+    }
+
+    fn me(&self) -> NodeId {
+        self.job.snapshot.by
+    }
+
+    fn halted(&mut self) -> Option<Ended> {
+        if self.shell.is_cancelled() {
+            Some(Ended::Cancelled)
+        } else if self.shell.elapsed_ms() >= self.job.budget.time_ms {
+            Some(Ended::Budget)
+        } else {
+            None
+        }
+    }
+
+    /// Replays every past path, and tells at once what came of it. What there is no time for is not told, and
+    /// so counts as not proved.
+    fn replay_all(&mut self) {
+        let deadline = self.job.budget.time_ms / SHARE_OF_TIME;
+        for (index, past) in self.job.past_paths.iter().enumerate() {
+            if self.shell.is_cancelled() || self.shell.elapsed_ms() >= deadline {
+                let rest = self.job.past_paths.len() - index;
+                let remark = format!("there was no time to replay {rest} past paths");
+                return self.remarks.push(remark);
+            }
+            let replayed = match path::read::<S>(&past.path) {
+                Ok(old) => replay::replay(&self.start, &old, &self.properties),
+                Err(error) => {
+                    let remark = format!("the past path of {}: {error}", past.violation);
+                    self.remarks.push(remark);
+                    None
+                }
+            };
+            let errs = replayed.is_some();
+            let mut remedies = Remedies::default();
+            if let Some(replayed) = replayed {
+                remedies = self.remedy(past.violation, &replayed.property, &replayed.path);
+                self.proved.push((past.violation, remedies.clone()));
+            }
+            self.shell.tell(CheckerToAgent::Replayed(Replayed {
+                run: self.job.run,
+                violation: past.violation,
+                errs,
+                remedies: remedies.filters,
+            }));
+        }
+    }
+
+    fn search(&mut self, counts: &mut Counts) -> Ended {
+        let budget = self.job.budget;
+        let options = Options {
+            strategy: Strategy::Consequence,
+            limits: Limits {
+                states: Some(budget.states_max),
+                depth: Some(budget.depth_max),
+                bytes: Some(budget.memory_bytes_max),
+                first_violation: false,
+            },
+            threads: 1,
+            pruning: true,
+        };
+        let mut search = match Search::new(&self.start, self.properties.clone(), options) {
+            Ok(search) => search,
+            Err(error) => {
+                self.remarks.push(error.to_string());
+                return Ended::Unreadable;
+            }
+        };
+        let mut pace = Pace::default();
+        let mut known = 0;
+        let mut progress_at = PROGRESS_EVERY_MS;
+        loop {
+            let begun = self.shell.elapsed_ms();
+            let stop = search.advance(pace.steps());
+            pace.note(self.shell.elapsed_ms().saturating_sub(begun));
+            *counts = search.counts();
+            let (found, count) = search.found(known);
+            known = count;
+            for violation in found {
+                if self.told.len() >= budget.violations_max as usize {
+                    return Ended::Budget;
+                }
+                if self.shell.is_cancelled() {
+                    return Ended::Cancelled;
+                }
+                let id = path::name(&violation.property, &violation.nodes, &violation.path);
+                self.report(Seen {
+                    id,
+                    property: violation.property,
+                    explanation: violation.explanation.unwrap_or_default(),
+                    path: violation.path,
+                });
+            }
+            match stop {
+                Some(Stop::Exhausted) => return Ended::Exhausted,
+                Some(_) => return Ended::Budget,
+                None => {}
+            }
+            if let Some(ended) = self.halted() {
+                return ended;
+            }
+            let elapsed = self.shell.elapsed_ms();
+            if elapsed >= progress_at {
+                progress_at = elapsed + PROGRESS_EVERY_MS;
+                let progress = progress(self.job, *counts, elapsed);
+                self.shell.tell(CheckerToAgent::Progress(progress));
+            }
+        }
+    }
+
+    /// Proves a remedy for a violation and tells of both, once for each name.
+    fn report(&mut self, seen: Seen<S>) {
+        if !self.told.insert(seen.id) {
+            return;
+        }
+        let proved = self.proved.iter().find(|(id, _)| *id == seen.id);
+        let remedies = match proved {
+            Some((_, remedies)) if !remedies.filters.is_empty() => remedies.clone(),
+            _ => self.remedy(seen.id, &seen.property, &seen.path),
+        };
+        let path = path::write(&seen.path).unwrap_or_else(|error| {
+            self.remarks.push(format!("{}: {error}", seen.id));
+            Vec::new()
+        });
+        let told = Told {
+            id: seen.id,
+            trace: self.trace(&seen, &remedies),
+            property: cut(seen.property, NAME_BYTES_MAX),
+            explanation: cut(seen.explanation, TEXT_BYTES_MAX),
+            depth: seen.path.len() as u32,
+            path,
+            remedies: remedies.filters,
+            unhelpful: cut(remedies.unhelpful, TEXT_BYTES_MAX),
+            neighbor: remedies.neighbor,
+        };
+        self.shell.tell(CheckerToAgent::Found(Box::new(Found {
+            run: self.job.run,
+            violation: told,
+        })));
+    }
+
+    fn trace(&mut self, seen: &Seen<S>, remedies: &Remedies) -> Vec<u8> {
+        let mut spelled = spell::spell(&self.start, &seen.path);
+        spelled.property.clone_from(&seen.property);
+        spelled.explanation.clone_from(&seen.explanation);
+        spelled.by = self.me();
+        spelled.remedies.clone_from(&remedies.words);
+        trace::write(&spelled).unwrap_or_else(|error| {
+            self.remarks.push(format!("{}: {error}", seen.id));
+            Vec::new()
+        })
+    }
+
+    fn remedy(&mut self, id: ViolationId, property: &str, path: &[Step<S>]) -> Remedies {
+        let me = self.me();
+        let time_ms = self.job.budget.time_ms;
+        let deadline = (self.shell.elapsed_ms() + time_ms / SHARE_OF_TIME).min(time_ms);
+        let shell = &mut *self.shell;
+        let mut halted = || shell.is_cancelled() || shell.elapsed_ms() >= deadline;
+        let prover = Prover {
+            start: &self.start,
+            properties: &self.properties,
+            me,
+            property,
+            path,
+            bytes_max: self.job.budget.memory_bytes_max,
+            halted: &mut halted,
+            baseline: None,
+        };
+        let mut remedies = prover.remedies(id);
+        remedies.filters.truncate(FILTERS_MAX);
+        remedies
+    }
+}
+
+/// How many steps a slice has: as many as fit into [`SLICE_MS`], by what the last slices took.
+#[derive(Debug)]
+pub(crate) struct Pace(u64);
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self(256)
+    }
+}
+
+impl Pace {
+    pub(crate) fn steps(&self) -> u64 {
+        self.0
+    }
+
+    pub(crate) fn note(&mut self, took_ms: u64) {
+        if took_ms < SLICE_MS / 2 {
+            self.0 = (self.0 * 2).min(1 << 20);
+        } else if took_ms > SLICE_MS * 2 {
+            self.0 = (self.0 / 2).max(256);
+        }
+    }
+}
+
+fn progress(job: &Job, counts: Counts, elapsed_ms: u64) -> Progress {
+    Progress {
+        run: job.run,
+        states: counts.states,
+        depth: counts.depth,
+        elapsed_ms,
+    }
+}
+
+fn faults_of(job: &Job) -> Faults {
+    let faults = job.faults;
+    Faults {
+        resets: faults.resets,
+        silent_resets: faults.silent_resets,
+        breaks: faults.breaks,
+        losses: faults.losses,
+        duplicates: faults.duplicates,
+    }
+}
+
+/// Shortens a text to what a frame takes.
+fn cut(mut text: String, max: usize) -> String {
+    if text.len() > max {
+        let end = (0..=max - '…'.len_utf8())
+            .rev()
+            .find(|&at| text.is_char_boundary(at));
+        text.truncate(end.unwrap_or(0));
+        text.push('…');
+    }
+    text
+}

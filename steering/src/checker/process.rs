@@ -1,0 +1,131 @@
+//! The checker as a process of its own: jobs in and findings out over the socket that is its standard input.
+//!
+//! A thread reads, so that a cancellation arrives while a search goes on; when the agent is gone, so is the process.
+
+use std::io::{Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::process::exit;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::time::Instant;
+
+use scry_protocol::frame::{self, Decoder};
+use scry_protocol::limit::NAME_BYTES_MAX;
+use scry_protocol::link::checker::{AgentToChecker, CheckerToAgent, Job, Ready};
+
+use crate::checker::{Checker, Shell, cut, sandbox};
+use crate::service::Service;
+
+/// What arrives is not what an agent says, or cannot be answered (`EX_PROTOCOL`).
+const EXIT_PROTOCOL: i32 = 76;
+/// The link cannot be used (`EX_IOERR`).
+const EXIT_LINK: i32 = 74;
+/// How many jobs may wait. An agent gives one at a time.
+const JOBS_MAX: usize = 4;
+const READ_BYTES: usize = 64 << 10;
+
+/// Runs the checker until the agent hangs up.
+pub fn main<S: Service>() -> ! {
+    for refused in sandbox::close() {
+        // Standard error goes to the agent's log: a checker has no log of its own.
+        eprintln!("the checker goes on without a part of its sandbox: {refused}");
+    }
+    let stream = match std::io::stdin().as_fd().try_clone_to_owned() {
+        Ok(descriptor) => UnixStream::from(descriptor),
+        Err(error) => give_up(EXIT_LINK, &error),
+    };
+    let reading = match stream.try_clone() {
+        Ok(reading) => reading,
+        Err(error) => give_up(EXIT_LINK, &error),
+    };
+    let cancelled = Arc::new(AtomicU64::new(u64::MAX));
+    let (jobs, waiting) = sync_channel(JOBS_MAX);
+    let seen = Arc::clone(&cancelled);
+    let reader = std::thread::Builder::new().name("link".to_owned());
+    if let Err(error) = reader.spawn(move || read(reading, &jobs, &seen)) {
+        give_up(EXIT_LINK, &error);
+    }
+    work::<S>(stream, &waiting, &cancelled)
+}
+
+fn work<S: Service>(stream: UnixStream, jobs: &Receiver<Box<Job>>, cancelled: &AtomicU64) -> ! {
+    let mut link = Link {
+        stream,
+        cancelled,
+        run: u64::MAX,
+        begun: Instant::now(),
+    };
+    link.tell(CheckerToAgent::Ready(Ready {
+        service: cut(std::any::type_name::<S>().to_owned(), NAME_BYTES_MAX),
+        version: cut(env!("CARGO_PKG_VERSION").to_owned(), NAME_BYTES_MAX),
+    }));
+    let mut checker = Checker::<S>::default();
+    // The reader ends the process, so that there is always another job to wait for.
+    while let Ok(job) = jobs.recv() {
+        link.run = job.run.get();
+        link.begun = Instant::now();
+        checker.run(&job, &mut link);
+    }
+    exit(0)
+}
+
+struct Link<'a> {
+    stream: UnixStream,
+    cancelled: &'a AtomicU64,
+    run: u64,
+    begun: Instant,
+}
+
+impl Shell for Link<'_> {
+    fn elapsed_ms(&mut self) -> u64 {
+        u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    fn is_cancelled(&mut self) -> bool {
+        self.cancelled.load(Ordering::Relaxed) == self.run
+    }
+
+    fn tell(&mut self, message: CheckerToAgent) {
+        let sent = frame::encode(&message).map(|bytes| self.stream.write_all(&bytes));
+        match sent {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => give_up(EXIT_LINK, &error),
+            Err(error) => give_up(EXIT_PROTOCOL, &error),
+        }
+    }
+}
+
+/// Reads what the agent says, until it says no more.
+fn read(mut stream: UnixStream, jobs: &SyncSender<Box<Job>>, cancelled: &AtomicU64) {
+    let mut decoder = Decoder::default();
+    let mut bytes = vec![0; READ_BYTES];
+    loop {
+        match stream.read(&mut bytes) {
+            Ok(0) => exit(0),
+            Ok(length) => decoder.feed(&bytes[..length]),
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+            Err(error) => give_up(EXIT_LINK, &error),
+        }
+        loop {
+            match decoder.poll::<AgentToChecker>() {
+                Ok(Some(AgentToChecker::Job(job))) => {
+                    if jobs.try_send(job).is_err() {
+                        give_up(EXIT_PROTOCOL, &"more jobs than a checker takes");
+                    }
+                }
+                Ok(Some(AgentToChecker::Cancel(cancel))) => {
+                    cancelled.store(cancel.run.get(), Ordering::Relaxed);
+                }
+                Ok(None) => break,
+                Err(error) => give_up(EXIT_PROTOCOL, &error),
+            }
+        }
+    }
+}
+
+fn give_up(code: i32, reason: &dyn std::fmt::Display) -> ! {
+    eprintln!("the checker ends: {reason}");
+    exit(code)
+}

@@ -1,0 +1,292 @@
+//! From a snapshot to the state a search starts from.
+//!
+//! A member whose checkpoint cannot be read is left out and becomes part of the dummy, with a word in the report.
+//! Connections come from what each end remembers of them:
+//!
+//! - An end that remembers a connection has it open, whether or not the other end does.
+//! - If the other end, in the same life that used the connection, no longer has it, it has closed it, and the close is
+//!   on its way.
+//! - If the other end has begun another life since, the connection is stale: nobody has been told.
+//!
+//! Messages in flight come from the channel state. Left out are those that a former life of the receiver may have
+//! received (delivering a message twice would predict what cannot happen; missing one only predicts less), those whose
+//! connection neither end remembers, and those behind a gap on their connection.
+//!
+//! Stamps in a restored state are taken as they are: they are compared by [`Context::expired`](crate::Context::expired)
+//! only, which in the checker answers both yes and no, whatever the stamp.
+
+use std::collections::BTreeMap;
+
+use scry_protocol::channel::Receiving;
+use scry_protocol::snapshot::Member;
+use scry_protocol::{Content, Incarnation, NodeId, Snapshot, Transport};
+
+use crate::capture::{self, Captured, StreamEnd};
+use crate::checkpoint::flight::{self, InFlight};
+use crate::model::fault::Faults;
+use crate::model::network::{Connection, Inbox, Links, Parcel};
+use crate::model::simulation::{Node, Simulation};
+use crate::service::Service;
+
+/// A start state, and what could not be made part of it.
+#[derive(Debug)]
+pub struct Start<S: Service> {
+    /// The state.
+    pub state: Simulation<S>,
+    /// What is missing, in words.
+    pub remarks: Vec<String>,
+}
+
+/// Why there is no start state.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The gathering node is not among the members.
+    #[error("the snapshot does not show {0}, which gathered it")]
+    Absent(NodeId),
+    /// The gathering node's own checkpoint cannot be read.
+    #[error("{node}: {reason}")]
+    Unreadable {
+        /// The node.
+        node: NodeId,
+        /// What is wrong.
+        reason: String,
+    },
+}
+
+struct Read<S: Service> {
+    content: Content,
+    setup: S::Setup,
+    captured: Captured<S>,
+}
+
+/// Makes the start state of a snapshot.
+///
+/// # Errors
+///
+/// When the node that gathered it cannot be restored. Other nodes are left out.
+pub fn restore<S: Service>(snapshot: &Snapshot, faults: Faults) -> Result<Start<S>, StartError> {
+    let mut remarks = Vec::new();
+    let mut members: BTreeMap<NodeId, Read<S>> = BTreeMap::new();
+    for member in &snapshot.members {
+        match read(member) {
+            Ok(read) => drop(members.insert(member.node, read)),
+            Err(reason) if member.node == snapshot.by => {
+                let node = member.node;
+                return Err(StartError::Unreadable { node, reason });
+            }
+            Err(reason) => remarks.push(format!("{} is left out: {reason}", member.node)),
+        }
+    }
+    if !members.contains_key(&snapshot.by) {
+        return Err(StartError::Absent(snapshot.by));
+    }
+    let links: BTreeMap<NodeId, Links> = members
+        .keys()
+        .map(|&node| (node, links_of(&members, node)))
+        .collect();
+    let mut inboxes = traffic(&members, &links, &mut remarks);
+    let setups = members
+        .iter()
+        .map(|(&node, read)| (node, read.setup.clone()))
+        .collect();
+    let nodes = members.into_iter().map(|(id, read)| {
+        let node = Node {
+            local: read.captured.local,
+            links: links[&id].clone(),
+            inbox: inboxes.remove(&id).unwrap_or_default(),
+        };
+        (id, node)
+    });
+    Ok(Start {
+        state: Simulation::from_nodes(setups, nodes.collect(), faults),
+        remarks,
+    })
+}
+
+fn read<S: Service>(member: &Member) -> Result<Read<S>, String> {
+    let content = member.body.read().map_err(|error| error.to_string())?;
+    let (setup, captured) =
+        capture::read::<S>(&content).map_err(|error| error.to_string())?;
+    Ok(Read {
+        content,
+        setup,
+        captured,
+    })
+}
+
+/// Gathers a node's view of its connections. What it has opened is counted from all that is remembered of it, here and
+/// by its peers.
+fn links_of<S: Service>(members: &BTreeMap<NodeId, Read<S>>, me: NodeId) -> Links {
+    let mut opened: BTreeMap<NodeId, u32> = BTreeMap::new();
+    let mut count = |peer: NodeId, connection: Connection| {
+        if connection.opener == me {
+            let most = opened.entry(peer).or_default();
+            *most = (*most).max(connection.serial.saturating_add(1));
+        }
+    };
+    for end in &members[&me].captured.streams {
+        count(end.peer, end.connection);
+    }
+    for (&peer, read) in members {
+        let ends = read.captured.streams.iter().filter(|end| end.peer == me);
+        ends.for_each(|end| count(peer, end.connection));
+    }
+    let mut open = Vec::new();
+    for end in &members[&me].captured.streams {
+        // Checkpoints come from other nodes: one that names a connection of strangers, or twice, is not believed there.
+        let between = end.connection.opener == me || end.connection.opener == end.peer;
+        if between && end.peer != me && !open.contains(&(end.peer, end.connection)) {
+            open.push((end.peer, end.connection));
+        }
+    }
+    Links::restore(open, opened)
+}
+
+type Inboxes<S> = BTreeMap<NodeId, Inbox<<S as Service>::Message>>;
+
+fn traffic<S: Service>(
+    members: &BTreeMap<NodeId, Read<S>>,
+    links: &BTreeMap<NodeId, Links>,
+    remarks: &mut Vec<String>,
+) -> Inboxes<S> {
+    let contents: Vec<(NodeId, &Content)> = members
+        .iter()
+        .map(|(&node, read)| (node, &read.content))
+        .collect();
+    let flying = flight::in_flight(&contents);
+    let mut inboxes: Inboxes<S> = BTreeMap::new();
+    let mut put = |from: NodeId, to: NodeId, parcel: Parcel<S::Message>| {
+        let inbox = inboxes.entry(to).or_default();
+        inbox.put(to, &links[&to], from, parcel);
+    };
+    let (mut doubtful, mut unreadable, mut astray) = (0_u64, 0_u64, 0_u64);
+    // Per channel, the place of the next message that can be delivered.
+    let mut next: BTreeMap<(NodeId, NodeId, u32), u64> = BTreeMap::new();
+    for message in &flying.messages {
+        let Ok(body) = rmp_serde::from_slice::<S::Message>(&message.message) else {
+            unreadable += 1;
+            continue;
+        };
+        let parcel = match message.transport {
+            _ if message.doubtful => {
+                doubtful += 1;
+                continue;
+            }
+            Transport::Datagram => Parcel::Datagram(body),
+            Transport::Stream => {
+                let key = (message.from, message.to, message.serial);
+                let due = *next
+                    .entry(key)
+                    .or_insert_with(|| first_due(members, message));
+                let connection = connection_of(members, message);
+                let Some(connection) = connection.filter(|_| due == message.sequence) else {
+                    astray += 1;
+                    continue;
+                };
+                next.insert(key, message.sequence + 1);
+                Parcel::Segment {
+                    connection,
+                    first: message.from == message.to
+                        || (message.sequence == 1 && connection.opener == message.from),
+                    message: body,
+                }
+            }
+        };
+        put(message.from, message.to, parcel);
+    }
+    for (&node, read) in members {
+        for end in &read.captured.streams {
+            if is_closed_by_peer(members, node, end) {
+                put(end.peer, node, Parcel::Close(end.connection));
+            }
+        }
+    }
+    let mut say = |count: u64, what: &str| {
+        if count > 0 {
+            remarks.push(format!("{count} messages on their way are not known: {what}"));
+        }
+    };
+    say(flying.unlisted, "their sender did not keep them");
+    say(unreadable, "they cannot be read");
+    say(doubtful, "a former life of the receiver may have received them");
+    say(astray, "their connection is gone, or what came before them is missing");
+    inboxes
+}
+
+/// Finds the connection of a message by what the sender remembers, or else the receiver.
+fn connection_of<S: Service>(
+    members: &BTreeMap<NodeId, Read<S>>,
+    message: &InFlight,
+) -> Option<Connection> {
+    let InFlight { from, to, serial, .. } = *message;
+    if from == to {
+        // A node reaches itself by one connection that is always there.
+        let opener = from;
+        return Some(Connection { opener, serial: 0 });
+    }
+    let incarnation = members[&from].content.incarnation;
+    let sent = members[&from].captured.streams.iter();
+    let received = members[&to].captured.streams.iter();
+    let end = sent
+        .filter(|end| end.peer == to)
+        .find(|end| end.sending == serial)
+        .or_else(|| {
+            received
+                .filter(|end| end.peer == from)
+                .find(|end| end.receiving == Some((incarnation, serial)))
+        })?;
+    let connection = end.connection;
+    (connection.opener == from || connection.opener == to).then_some(connection)
+}
+
+/// Returns the place of the message a receiver waits for next on a connection. One it knows nothing of it will refuse,
+/// whatever the place.
+fn first_due<S: Service>(members: &BTreeMap<NodeId, Read<S>>, message: &InFlight) -> u64 {
+    let incarnation = members[&message.from].content.incarnation;
+    let content = &members[&message.to].content;
+    match receiving(content, message.from, (incarnation, message.serial)) {
+        Some(receiving) => receiving.received.up_to() + 1,
+        None => message.sequence,
+    }
+}
+
+fn receiving(
+    content: &Content,
+    peer: NodeId,
+    (incarnation, serial): (Incarnation, u32),
+) -> Option<&Receiving> {
+    content.channels.as_ref()?.receiving.iter().find(|receiving| {
+        receiving.peer == peer
+            && receiving.transport == Transport::Stream
+            && (receiving.incarnation, receiving.serial) == (incarnation, serial)
+    })
+}
+
+/// Tells whether the other end of a connection had it in its present life, and has it no more.
+fn is_closed_by_peer<S: Service>(
+    members: &BTreeMap<NodeId, Read<S>>,
+    me: NodeId,
+    end: &StreamEnd,
+) -> bool {
+    let Some(peer) = members.get(&end.peer) else {
+        return false;
+    };
+    let remembers = peer
+        .captured
+        .streams
+        .iter()
+        .any(|other| other.peer == me && other.connection == end.connection);
+    if remembers || end.peer == me {
+        return false;
+    }
+    let used = match end.receiving {
+        Some((incarnation, _)) => incarnation == peer.content.incarnation,
+        // Nothing came back yet: the peer had it if something arrived there.
+        None => {
+            let key = (members[&me].content.incarnation, end.sending);
+            receiving(&peer.content, me, key).is_some()
+        }
+    };
+    let between = end.connection.opener == me || end.connection.opener == end.peer;
+    used && between
+}
