@@ -78,6 +78,8 @@ pub(crate) enum Fact {
         /// Why.
         why: String,
     },
+    /// Time to see whether the kill file is there.
+    LookForKillFile,
     /// An operator asks.
     Ask(Ask),
 }

@@ -50,6 +50,8 @@ pub(super) struct Standing {
     host: Option<HostLink>,
     connected: BTreeSet<NodeId>,
     over_bandwidth: u64,
+    /// The mode before the kill file appeared, while it is there.
+    killed: Option<scry_protocol::filter::Mode>,
     asked: BTreeMap<GatherId, SnapshotWaiter>,
     snapshot: Option<SnapshotSummary>,
 
@@ -154,7 +156,29 @@ impl Node {
             }
             Fact::Checker(message) => self.controller.handle_checker(now, message),
             Fact::CheckerGone { why } => self.controller.handle_checker_gone(now, &why),
+            Fact::LookForKillFile => self.look_for_kill_file(now),
             Fact::Ask(ask) => self.answer(now, ask),
+        }
+    }
+
+    /// Does nothing while the file is there, and goes on as before when it is gone.
+    fn look_for_kill_file(&mut self, now: Time) {
+        const BY: &str = "the kill file";
+        let file = &self.loaded.configuration.steering.kill_file;
+        let is_there = !file.as_os_str().is_empty() && file.exists();
+        match (is_there, self.standing.killed) {
+            (true, None) => {
+                warn!(file = %file.display(), "the kill file is there: nothing is steered");
+                self.standing.killed = Some(self.controller.options().mode);
+                let off = scry_protocol::filter::Mode::Off;
+                self.controller.handle_mode(now, None, off, BY);
+            }
+            (false, Some(mode)) => {
+                info!("the kill file is gone");
+                self.standing.killed = None;
+                self.controller.handle_mode(now, None, mode, BY);
+            }
+            _ => {}
         }
     }
 
@@ -288,6 +312,12 @@ impl Node {
                 property,
                 done,
             } => {
+                if property.is_none() && self.standing.killed.is_some() {
+                    // It counts once the kill file is gone.
+                    self.standing.killed = Some(mode.into());
+                    let _ = done.send(());
+                    return;
+                }
                 info!(
                     ?mode,
                     property = property.as_deref().map(shown),
@@ -356,6 +386,10 @@ impl Node {
         let mut options = options::controller(&new);
         let (before, after) = (&self.loaded.configuration, &new.configuration);
         if before.steering.mode == after.steering.mode {
+            options.mode = self.controller.options().mode;
+        } else if self.standing.killed.is_some() {
+            // A kill file is above every configuration.
+            self.standing.killed = Some(options.mode);
             options.mode = self.controller.options().mode;
         }
         if before.properties.modes == after.properties.modes {

@@ -123,6 +123,7 @@ pub(crate) async fn run(file: &Path, loaded: Loaded) -> Result<(), StartError> {
         standing: Standing::default(),
     };
     let mut deciding = tokio::spawn(node.run(shutdown));
+    tokio::spawn(look_for_kill_file(facts.clone()));
     notifier.tell("READY=1");
     let watchdog = tokio::spawn(watch_over(Arc::clone(&notifier), facts.clone()));
 
@@ -161,6 +162,17 @@ async fn reload(facts: &mpsc::Sender<Fact>) {
     let (answer, _) = oneshot::channel();
     // If nobody listens any more, the agent ends.
     let _ = facts.send(Fact::Ask(Ask::Reload(answer))).await;
+}
+
+/// Has the kill file looked for once a second, for as long as the agent runs.
+async fn look_for_kill_file(facts: mpsc::Sender<Fact>) {
+    let mut ticks = tokio::time::interval(Duration::from_secs(1));
+    loop {
+        ticks.tick().await;
+        if facts.send(Fact::LookForKillFile).await.is_err() {
+            return;
+        }
+    }
 }
 
 /// Tells the service manager that all is well for as long as the task that decides answers.
