@@ -4,6 +4,8 @@ pub(crate) mod agent;
 pub(crate) mod cert;
 mod client;
 pub(crate) mod completions;
+pub(crate) mod explain;
+pub(crate) mod log;
 pub(crate) mod mode;
 pub(crate) mod status;
 pub(crate) mod steer;

@@ -50,6 +50,10 @@ enum Command {
     Mode(commands::mode::SetMode),
     /// Switches steering on or off.
     Steer(commands::steer::Steer),
+    /// Shows the steering log: what was predicted, decided and done.
+    Log(commands::log::Log),
+    /// Draws the path to a predicted violation.
+    Explain(commands::explain::Explain),
     /// Prints what a shell needs to complete commands.
     Completions(commands::completions::Completions),
 }
@@ -63,6 +67,8 @@ fn main() -> ExitCode {
             Command::Status(status) => status.run(),
             Command::Mode(mode) => mode.run(),
             Command::Steer(steer) => steer.run(),
+            Command::Log(log) => log.run(),
+            Command::Explain(explain) => explain.run(),
             Command::Completions(completions) => completions.run(),
         },
         Err(error) => {

@@ -82,7 +82,10 @@ impl Explain {
         }
         match self.what.parse::<ViolationId>() {
             Ok(violation) => Ok(Traces::new(&self.log, 0).file(violation)),
-            Err(error) => Err(format!("`{}` is no file, and no violation: {error}", self.what)),
+            Err(error) => Err(format!(
+                "`{}` is no file, and no violation: {error}",
+                self.what
+            )),
         }
     }
 }

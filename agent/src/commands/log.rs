@@ -66,9 +66,16 @@ impl Log {
         let known = |kind: &&String| KINDS.iter().any(|info| info.kind == **kind);
         if let Some(kind) = self.kind.iter().find(|kind| !known(kind)) {
             let kinds: Vec<&str> = KINDS.iter().map(|info| info.kind).collect();
-            return Err(format!("there is no kind `{kind}`; there are {}", kinds.join(", ")));
+            return Err(format!(
+                "there is no kind `{kind}`; there are {}",
+                kinds.join(", ")
+            ));
         }
-        let since = self.since.as_deref().map(|text| moment(text, now())).transpose()?;
+        let since = self
+            .since
+            .as_deref()
+            .map(|text| moment(text, now()))
+            .transpose()?;
         Ok(Selection {
             kinds: self.kind.clone(),
             node: self.node,
@@ -80,7 +87,11 @@ impl Log {
     fn show(&self, selection: &Selection) -> io::Result<()> {
         let mut out = io::stdout().lock();
         let coloured = out.is_terminal() && std::env::var_os("NO_COLOR").is_none();
-        let style = if coloured { Style::Coloured } else { Style::Plain };
+        let style = if coloured {
+            Style::Coloured
+        } else {
+            Style::Plain
+        };
         let mut reader = Reader::open(&self.path)?;
         loop {
             for line in reader.read()?.iter().filter(|line| selection.wants(line)) {

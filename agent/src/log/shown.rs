@@ -57,7 +57,9 @@ fn colour(what: &What) -> Option<&'static str> {
         What::Violation { .. } | What::FailedOpen { .. } | What::CheckerRestart { .. } => Some(RED),
         What::ConfigReload { loaded: false, .. } | What::Replay { errs: true, .. } => Some(RED),
         What::FilterHit { .. } | What::Veto { .. } | What::FilterRejected { .. } => Some(YELLOW),
-        What::Quota { .. } | What::PeerDown { .. } | What::HostDown { .. } | What::Mode { .. } => Some(YELLOW),
+        What::Quota { .. } | What::PeerDown { .. } | What::HostDown { .. } | What::Mode { .. } => {
+            Some(YELLOW)
+        }
         What::FilterInstalled { .. } | What::FilterProved { .. } => Some(GREEN),
         What::Snapshot { .. } | What::Run { .. } => Some(DIM),
         _ => None,
@@ -67,14 +69,25 @@ fn colour(what: &What) -> Option<&'static str> {
 /// What happened, in words.
 pub fn sentence(what: &What) -> String {
     match what {
-        What::Started { version, mode, configuration } => {
+        What::Started {
+            version,
+            mode,
+            configuration,
+        } => {
             format!("version {version}, mode {mode}, configuration {configuration}")
         }
         What::Stopped { why } | What::HostDown { why } => why.clone(),
         What::HostUp { service, version } => format!("{service} {version}"),
         What::Snapshot { .. } => snapshot(what),
         What::Run { .. } => run(what),
-        What::Violation { property, explanation, depth, mode, neighbor, .. } => {
+        What::Violation {
+            property,
+            explanation,
+            depth,
+            mode,
+            neighbor,
+            ..
+        } => {
             let when = match depth {
                 0 => "has happened".to_owned(),
                 1 => "in 1 step".to_owned(),
@@ -83,34 +96,93 @@ pub fn sentence(what: &What) -> String {
             let whose = neighbor.map_or(String::new(), |node| format!(", {node} could prevent it"));
             format!("{property}: {explanation} ({when}, {mode}{whose})")
         }
-        What::Replay { property, errs, remedies, shared_by } => {
+        What::Replay {
+            property,
+            errs,
+            remedies,
+            shared_by,
+        } => {
             let by = shared_by.map_or(String::new(), |node| format!(" (shared by {node})"));
             match errs {
-                true => format!("{property}: the path still errs, {} found{by}", counted(u64::from(*remedies), "remedy", "remedies")),
+                true => format!(
+                    "{property}: the path still errs, {} found{by}",
+                    counted(u64::from(*remedies), "remedy", "remedies")
+                ),
                 false => format!("{property}: the path no longer errs{by}"),
             }
         }
-        What::FilterProposed { property, filters, .. } => format!("{filters}, for {property}"),
+        What::FilterProposed {
+            property, filters, ..
+        } => format!("{filters}, for {property}"),
         What::FilterProved { property, by } => format!("safe by {by}, for {property}"),
         What::FilterRejected { property, why } => format!("{why}, for {property}"),
-        What::FilterInstalled { property, filters, mode, ttl_ms, renewed, told_service, .. } => {
+        What::FilterInstalled {
+            property,
+            filters,
+            mode,
+            ttl_ms,
+            renewed,
+            told_service,
+            ..
+        } => {
             let renewed = if *renewed { "renewed, " } else { "" };
-            let told = if *told_service { ", the service decides first" } else { "" };
-            format!("{filters} for {} ({renewed}{mode}{told}), for {property}", duration(*ttl_ms))
+            let told = if *told_service {
+                ", the service decides first"
+            } else {
+                ""
+            };
+            format!(
+                "{filters} for {} ({renewed}{mode}{told}), for {property}",
+                duration(*ttl_ms)
+            )
         }
-        What::FilterHit { property, event, acted, hits } => {
-            let did = if *acted { "blocked" } else { "would have blocked" };
-            format!("{did} {event} ({}), for {property}", counted(*hits, "time", "times"))
+        What::FilterHit {
+            property,
+            event,
+            acted,
+            hits,
+        } => {
+            let did = if *acted {
+                "blocked"
+            } else {
+                "would have blocked"
+            };
+            format!(
+                "{did} {event} ({}), for {property}",
+                counted(*hits, "time", "times")
+            )
         }
-        What::FilterLapsed { property, why, hits } => {
-            format!("{why} after {}, for {property}", counted(*hits, "hit", "hits"))
+        What::FilterLapsed {
+            property,
+            why,
+            hits,
+        } => {
+            format!(
+                "{why} after {}, for {property}",
+                counted(*hits, "hit", "hits")
+            )
         }
-        What::Veto { property, event, explanation, acted, elapsed_us } => {
-            let did = if *acted { "refused" } else { "would have refused" };
+        What::Veto {
+            property,
+            event,
+            explanation,
+            acted,
+            elapsed_us,
+        } => {
+            let did = if *acted {
+                "refused"
+            } else {
+                "would have refused"
+            };
             format!("{did} {event}: {explanation} ({elapsed_us} µs), for {property}")
         }
         What::PathShared { property, to } => format!("to {to}, for {property}"),
-        What::PathReceived { property, from, accepted, why } => {
+        What::PathReceived {
+            property,
+            from,
+            accepted,
+            why,
+        } => {
             let fate = match (accepted, why) {
                 (true, _) => "will be replayed here".to_owned(),
                 (false, Some(why)) => format!("not considered: {why}"),
@@ -118,7 +190,11 @@ pub fn sentence(what: &What) -> String {
             };
             format!("from {from}, {fate}, for {property}")
         }
-        What::PathAnswer { outcome, by, answered } => match (by, answered) {
+        What::PathAnswer {
+            outcome,
+            by,
+            answered,
+        } => match (by, answered) {
             (Some(by), _) => format!("{by} says {outcome}"),
             (None, Some(to)) => format!("told {to}: {outcome}"),
             (None, None) => outcome.to_string(),
@@ -130,26 +206,57 @@ pub fn sentence(what: &What) -> String {
             let whom = peer.map_or(String::new(), |peer| format!(" with {peer}"));
             format!("{limit}{whom} ({})", counted(*count, "time", "times"))
         }
-        What::CheckerRestart { why, count, wait_ms } => {
-            let wait = wait_ms.map_or(String::new(), |wait_ms| format!(", after {}", duration(wait_ms)));
+        What::CheckerRestart {
+            why,
+            count,
+            wait_ms,
+        } => {
+            let wait = wait_ms.map_or(String::new(), |wait_ms| {
+                format!(", after {}", duration(wait_ms))
+            });
             format!("{why} ({}{wait})", counted(*count, "time", "times"))
         }
-        What::ConfigReload { loaded: true, configuration, .. } => format!("now {configuration}"),
-        What::ConfigReload { configuration, why, .. } => {
-            format!("refused, still {configuration}: {}", why.as_deref().unwrap_or("it cannot be used"))
+        What::ConfigReload {
+            loaded: true,
+            configuration,
+            ..
+        } => format!("now {configuration}"),
+        What::ConfigReload {
+            configuration, why, ..
+        } => {
+            format!(
+                "refused, still {configuration}: {}",
+                why.as_deref().unwrap_or("it cannot be used")
+            )
         }
         What::Mode { mode, property, by } => {
-            let whose = property.as_ref().map_or(String::new(), |property| format!(" for {property}"));
+            let whose = property
+                .as_ref()
+                .map_or(String::new(), |property| format!(" for {property}"));
             format!("{mode}{whose}, by {by}")
         }
-        What::FailedOpen { failure, count, detail } => {
+        What::FailedOpen {
+            failure,
+            count,
+            detail,
+        } => {
             format!("{failure} ({}): {detail}", counted(*count, "time", "times"))
         }
     }
 }
 
 fn snapshot(what: &What) -> String {
-    let What::Snapshot { members, missing, rounds, elapsed_ms, age_ms, fate, why, .. } = what else {
+    let What::Snapshot {
+        members,
+        missing,
+        rounds,
+        elapsed_ms,
+        age_ms,
+        fate,
+        why,
+        ..
+    } = what
+    else {
         return String::new();
     };
     let why = why.as_ref().map_or(String::new(), |why| format!(": {why}"));
@@ -174,11 +281,25 @@ fn snapshot(what: &What) -> String {
 }
 
 fn run(what: &What) -> String {
-    let What::Run { ended, states, depth, elapsed_ms, snapshot_age_ms, replayed, violations, installed, withdrawn, detail, .. } = what
+    let What::Run {
+        ended,
+        states,
+        depth,
+        elapsed_ms,
+        snapshot_age_ms,
+        replayed,
+        violations,
+        installed,
+        withdrawn,
+        detail,
+        ..
+    } = what
     else {
         return String::new();
     };
-    let detail = detail.as_ref().map_or(String::new(), |detail| format!(": {detail}"));
+    let detail = detail
+        .as_ref()
+        .map_or(String::new(), |detail| format!(": {detail}"));
     let count = |number: &u32, one, many| counted(u64::from(*number), one, many);
     format!(
         "{ended} after {} (snapshot {} old): {}, depth {depth}, {}, {}, {} installed, {} withdrawn{detail}",
@@ -239,7 +360,10 @@ mod tests {
 
     #[test]
     fn a_line_that_is_no_record_is_shown_as_it_stands() {
-        assert_eq!(line("{\"kind\":\"of the future\"}", Style::Plain), "{\"kind\":\"of the future\"}");
+        assert_eq!(
+            line("{\"kind\":\"of the future\"}", Style::Plain),
+            "{\"kind\":\"of the future\"}"
+        );
         assert_eq!(line("torn\u{7}", Style::Plain), "torn\\u{7}");
     }
 
