@@ -148,7 +148,7 @@ impl Service for Token {
     fn properties() -> Vec<Property<Self>> {
         vec![Property::pair(
             "at most one node holds the token",
-            |view| view.state.holds.then_some(()),
+            |view: &scry::View<'_, Self>| view.state.holds.then_some(()),
             |_, _| false,
         )]
     }
