@@ -230,7 +230,9 @@ impl<S: Service> Search<S> {
             return (Vec::new(), count);
         }
         let found = self.all_found();
-        let confirmed = found[known..].iter().filter_map(|found| self.confirm(found));
+        let confirmed = found[known..]
+            .iter()
+            .filter_map(|found| self.confirm(found));
         (confirmed.collect(), count)
     }
 
