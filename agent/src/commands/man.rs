@@ -20,9 +20,8 @@ impl Manual {
     pub(crate) fn run(&self) -> u8 {
         let command = crate::Arguments::command();
         let written = match &self.folder {
-            Some(folder) => {
-                std::fs::create_dir_all(folder).and_then(|()| clap_mangen::generate_to(command, folder))
-            }
+            Some(folder) => std::fs::create_dir_all(folder)
+                .and_then(|()| clap_mangen::generate_to(command, folder)),
             None => print(command),
         };
         match written {

@@ -40,7 +40,9 @@ fn sections() -> Vec<Section> {
             about.push(comment.trim().to_owned());
         } else if line.ends_with('{') {
             let said = about.join(" ");
-            let name = quoted(&said).first().map_or("", |name| name.trim_matches(['[', ']']));
+            let name = quoted(&said)
+                .first()
+                .map_or("", |name| name.trim_matches(['[', ']']));
             sections.push(Section {
                 name: name.to_owned(),
                 fields: Vec::new(),
@@ -96,13 +98,17 @@ fn at<'a>(sample: &'a Table, section: &str, key: &str) -> &'a Value {
 
 /// Writes the part of the page that is made.
 fn made() -> String {
-    let sample: Table = text("deploy/scry.toml").parse().expect("the sample is TOML");
+    let sample: Table = text("deploy/scry.toml")
+        .parse()
+        .expect("the sample is TOML");
     let sections = sections();
     let (whole, sections) = sections.split_first().expect("there are sections");
     let mut page = String::new();
     for section in sections {
         let about = whole.fields.iter().find(|field| field.name == section.name);
-        let about = about.map_or("The faults a searched path may contain.", |field| &field.about);
+        let about = about.map_or("The faults a searched path may contain.", |field| {
+            &field.about
+        });
         let _ = write!(
             page,
             "\n## `[{}]`\n\n{about}\n\n| key | values | default | meaning |\n|---|---|---|---|\n",
@@ -144,7 +150,9 @@ fn the_page_of_the_configuration_says_what_the_code_does() {
 
 #[test]
 fn every_setting_of_the_sample_is_on_the_page_and_the_other_way_round() {
-    let sample: Table = text("deploy/scry.toml").parse().expect("the sample is TOML");
+    let sample: Table = text("deploy/scry.toml")
+        .parse()
+        .expect("the sample is TOML");
     let mut expect = Vec::new();
     keys("", &sample, &mut expect);
     let page = text(PAGE);

@@ -30,7 +30,8 @@ fn tests() -> BTreeSet<String> {
         }
         // Cases are listed as `("name", function)` or, where the name is the function's, by a macro or an array.
         if path.ends_with("safety/cases.rs") || path.ends_with("checker_process/main.rs") {
-            let words = source.split(|letter: char| !(letter.is_ascii_alphanumeric() || letter == '_'));
+            let words =
+                source.split(|letter: char| !(letter.is_ascii_alphanumeric() || letter == '_'));
             names.extend(words.filter(|word| word.contains('_')).map(str::to_owned));
         }
     }
@@ -74,6 +75,9 @@ fn every_failure_that_is_counted_by_name_is_on_the_page() {
     names.extend(mapped.split('"').skip(1).step_by(2));
     assert!(names.len() > 10, "{names:?}");
     for name in names {
-        assert!(page.contains(&format!("\"{name}\"")), "{name} is not on {PAGE}");
+        assert!(
+            page.contains(&format!("\"{name}\"")),
+            "{name} is not on {PAGE}"
+        );
     }
 }
