@@ -65,7 +65,14 @@ pub(crate) struct Details {
     pub(crate) fault: Option<Fault>,
     /// Whether the state after it must be judged.
     pub(crate) noteworthy: bool,
+    /// Whether it deals in datagrams only.
+    pub(crate) plain: bool,
+    /// The nodes that are asleep after it.
+    pub(crate) asleep: Nodes,
 }
+
+/// A set of the first few nodes, by position.
+pub(crate) type Nodes = u16;
 
 /// How much of a state a step touches beside the word of its node.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -93,6 +100,8 @@ pub(crate) struct Range {
     pub(crate) start: u32,
     pub(crate) arrivals: u32,
     pub(crate) all: u32,
+    /// Whether every one of them is plain.
+    pub(crate) plain: bool,
 }
 
 /// What is known so far, by node state.
@@ -129,6 +138,7 @@ impl Range {
         start: u32::MAX,
         arrivals: u32::MAX,
         all: u32::MAX,
+        plain: false,
     };
 
     #[inline]

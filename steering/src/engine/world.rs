@@ -11,7 +11,7 @@ use crate::engine::id::{
 };
 use crate::engine::intern::Interner;
 use crate::engine::judge::Finding;
-use crate::engine::tables::{Details, Looked, Range, Reach, Send, Successor, Tables};
+use crate::engine::tables::{Details, Looked, Nodes, Range, Reach, Send, Successor, Tables};
 use crate::engine::transitions::{EventIds, Transitions, Typed};
 use crate::model::event::{Event, Step};
 use crate::model::handler::Tosses;
@@ -228,6 +228,9 @@ impl<T: Transitions> World<T> {
             start: u32::try_from(start).expect("fewer than four billion successors"),
             arrivals: (arrivals_end - start) as u32,
             all: (self.tables.successors.len() - start) as u32,
+            plain: self.tables.details[start..]
+                .iter()
+                .all(|details| details.plain),
         };
     }
 
@@ -340,6 +343,13 @@ impl<T: Transitions> World<T> {
         parcels: Vec<(NodeId, Parcel<MessageId>)>,
     ) {
         let next = self.admit(state.position as usize, local, links, inbox);
+        let plain = matches!(
+            self.events.value(label.event),
+            Event::Deliver { .. } | Event::Timer(_) | Event::Call(_)
+        ) && self.states.value(next).links == state.links
+            && parcels
+                .iter()
+                .all(|(_, parcel)| matches!(parcel, Parcel::Datagram(_)));
         let sends_start = self.tables.sends.len();
         self.add_sends(self.members[state.position as usize], parcels);
         let sends_count = self.tables.sends.len() - sends_start;
@@ -347,6 +357,15 @@ impl<T: Transitions> World<T> {
             return;
         }
         let noteworthy = self.transitions.is_noteworthy(state.local, local);
+        let asleep = if plain {
+            let mut nodes = 0;
+            for node in 0..(state.position as usize).min(Nodes::BITS as usize) {
+                if self.tables.sends[sends_start..].iter().all(|send| usize::from(send.to) != node) {
+                    nodes |= 1 << node;
+                }
+            }
+            nodes
+        } else { 0 };
         let fault = self.events.value(label.event).fault();
         self.labels.push(label);
         let reach = match (sends_count, fault) {
@@ -368,6 +387,8 @@ impl<T: Transitions> World<T> {
             node: u16::try_from(state.position).expect("a system has fewer than 65 536 nodes"),
             fault,
             noteworthy,
+            plain,
+            asleep,
         });
     }
 

@@ -269,7 +269,8 @@ impl Breadth {
 
     fn absorb(&mut self, tables: &Tables, threads: usize) {
         let candidates: usize = self.chunks.iter().map(Chunk::len).sum();
-        self.transitions += candidates as u64;
+        let skipped: u64 = self.chunks.iter_mut().map(|chunk| std::mem::take(&mut chunk.skipped)).sum();
+        self.transitions += candidates as u64 + skipped;
         let before: usize = self.shards.iter().map(|shard| shard.seen.len()).sum();
         let around = Surroundings {
             tables,

@@ -1,6 +1,6 @@
 //! The states of one level, waiting to be expanded, as small as their words allow.
 
-use crate::engine::tables::Word;
+use crate::engine::tables::{Nodes, Word};
 use crate::explore::prefetch::prefetch;
 
 /// State vectors of equal width, one after the other, in 16-bit words as long as those suffice.
@@ -8,6 +8,8 @@ use crate::explore::prefetch::prefetch;
 pub(crate) struct Vectors {
     width: usize,
     words: Words,
+    /// For each vector, the nodes whose steps need not be taken.
+    asleep: Vec<Nodes>,
 }
 
 #[derive(Debug)]
@@ -28,6 +30,7 @@ impl Vectors {
         Self {
             width,
             words: Words::Narrow(Vec::with_capacity(count * width)),
+            asleep: Vec::with_capacity(count),
         }
     }
 
@@ -40,13 +43,15 @@ impl Vectors {
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        match &self.words {
+        let words = match &self.words {
             Words::Narrow(words) => words.len() * 2,
             Words::Wide(words) => words.len() * 4,
-        }
+        };
+        words + self.asleep.len() * size_of::<Nodes>()
     }
 
-    pub(crate) fn push(&mut self, vector: &[u32]) {
+    pub(crate) fn push(&mut self, vector: &[u32], asleep: Nodes) {
+        self.asleep.push(asleep);
         if let Words::Narrow(words) = &mut self.words {
             if vector.iter().all(|&word| word <= u32::from(u16::MAX)) {
                 words.extend(vector.iter().map(|&word| word as u16));
@@ -61,8 +66,12 @@ impl Vectors {
 
     /// Appends a copy of a vector and hands it out to be changed. Both must be in words of the same size.
     #[inline]
-    pub(crate) fn push_copy<'a>(&'a mut self, row: Rows<'_>) -> Option<RowMut<'a>> {
-        match (&mut self.words, row) {
+    pub(crate) fn push_copy<'a>(
+        &'a mut self,
+        row: Rows<'_>,
+        asleep: Nodes,
+    ) -> Option<RowMut<'a>> {
+        let copy = match (&mut self.words, row) {
             (Words::Narrow(words), Rows::Narrow(row)) => {
                 let at = words.len();
                 words.extend_from_slice(row);
@@ -73,8 +82,10 @@ impl Vectors {
                 words.extend_from_slice(row);
                 Some(RowMut::Wide(&mut words[at..]))
             }
-            _ => None,
-        }
+            _ => return None,
+        };
+        self.asleep.push(asleep);
+        copy
     }
 
     #[cold]
@@ -185,14 +196,16 @@ impl Level {
     pub(crate) fn runs(
         &self,
         range: std::ops::Range<usize>,
-    ) -> impl Iterator<Item = (usize, Rows<'_>)> {
+    ) -> impl Iterator<Item = (usize, Rows<'_>, &[Nodes])> {
         let mut at = range.start;
         std::iter::from_fn(move || {
             (at < range.end).then(|| {
                 let (first, shard) = (at, self.shard_at(at));
                 at = range.end.min(self.starts[shard + 1]);
                 let start = self.starts[shard];
-                (first, self.shards[shard].rows(first - start..at - start))
+                let range = first - start..at - start;
+                let vectors = &self.shards[shard];
+                (first, vectors.rows(range.clone()), &vectors.asleep[range])
             })
         })
     }
@@ -207,7 +220,7 @@ mod tests {
         let mut vectors = Vectors::with_capacity(2, 0);
         let all: [[u32; 2]; 4] = [[1, 2], [65_535, 0], [65_536, 7], [3, u32::MAX]];
         for vector in &all {
-            vectors.push(vector);
+            vectors.push(vector, 0);
         }
         let mut loaded = [0; 2];
         for (at, vector) in all.iter().enumerate() {
@@ -221,13 +234,13 @@ mod tests {
     fn a_level_reads_as_one_sequence_over_empty_shards() {
         let shard = |values: &[u32]| {
             let mut vectors = Vectors::with_capacity(1, 0);
-            values.iter().for_each(|&value| vectors.push(&[value]));
+            values.iter().for_each(|&value| vectors.push(&[value], 0));
             vectors
         };
         let level = Level::new(vec![shard(&[]), shard(&[5, 6]), shard(&[]), shard(&[7, 8])]);
         let read = |range| {
             let runs = level.runs(range);
-            runs.map(|(at, rows)| (at, rows.word(0)))
+            runs.map(|(at, rows, _)| (at, rows.word(0)))
                 .collect::<Vec<_>>()
         };
         assert_eq!(read(0..4), [(0, 5), (2, 7)]);

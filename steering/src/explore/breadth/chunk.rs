@@ -1,6 +1,6 @@
 //! Expanding some states of a level, read-only: every step looked up, its fingerprint sorted by shard.
 
-use crate::engine::tables::{Looked, Tables, Word};
+use crate::engine::tables::{Looked, Nodes, Tables, Word};
 use crate::explore::breadth::{SHARDS, Surroundings, shard_of};
 use crate::explore::frontier::Rows;
 use crate::explore::prune::Pruning;
@@ -13,6 +13,8 @@ pub(super) struct Chunk {
     pub(super) buckets: Box<[Vec<Candidate>; SHARDS]>,
     /// The steps that the tables did not know.
     pub(super) unknown: Vec<Unknown>,
+    /// How many steps were not taken because their nodes are asleep.
+    pub(super) skipped: u64,
 }
 
 /// A state that may be new.
@@ -44,6 +46,7 @@ impl Chunk {
         Self {
             buckets: Box::new([const { Vec::new() }; SHARDS]),
             unknown: Vec::new(),
+            skipped: 0,
         }
     }
 
@@ -67,10 +70,10 @@ impl Chunk {
     }
 
     pub(super) fn expand(&mut self, around: &Surroundings<'_>, range: std::ops::Range<usize>) {
-        for (first, rows) in around.level.runs(range) {
+        for (first, rows, asleep) in around.level.runs(range) {
             match (rows, around.pruning) {
-                (Rows::Narrow(words), Pruning::Off) => self.expand_all(around, first, words),
-                (Rows::Wide(words), Pruning::Off) => self.expand_all(around, first, words),
+                (Rows::Narrow(words), Pruning::Off) => self.expand_all(around, first, words, asleep),
+                (Rows::Wide(words), Pruning::Off) => self.expand_all(around, first, words, asleep),
                 (Rows::Narrow(words), _) => self.expand_pruned(around, first, words),
                 (Rows::Wide(words), _) => self.expand_pruned(around, first, words),
             }
@@ -78,18 +81,24 @@ impl Chunk {
     }
 
     /// Expands states in which every node may do everything.
-    fn expand_all<W: Word>(&mut self, around: &Surroundings<'_>, first: usize, rows: &[W]) {
-        for (offset, words) in rows.chunks_exact(around.width).enumerate() {
-            self.expand_state(around.tables, words, (first + offset) as u32);
+    fn expand_all<W: Word>(&mut self, around: &Surroundings<'_>, first: usize, rows: &[W], asleep: &[Nodes]) {
+        for (offset, (words, &asleep)) in rows.chunks_exact(around.width).zip(asleep).enumerate() {
+            self.expand_state(around.tables, words, (first + offset) as u32, asleep);
         }
     }
 
     // A function of its own, so that its few variables stay in registers.
     #[inline(never)]
-    fn expand_state<W: Word>(&mut self, tables: &Tables, words: &[W], parent: u32) {
+    fn expand_state<W: Word>(&mut self, tables: &Tables, words: &[W], parent: u32, mut asleep: Nodes) {
         let fingerprint = tables.fingerprint(words);
         for (node, word) in words[..words.len() - 1].iter().enumerate() {
             let range = tables.ranges[word.get() as usize];
+            let sleeps = asleep & 1 != 0;
+            asleep >>= 1;
+            if sleeps && range.plain {
+                self.skipped += u64::from(range.all);
+                continue;
+            }
             if range.all == 0 {
                 continue;
             }

@@ -39,7 +39,7 @@ impl Shard {
     pub(super) fn root(&mut self, fingerprint: u64, start: &[u32]) {
         self.seen.insert(fingerprint);
         self.lineage.push(Origin { parent: 0, step: 0 });
-        self.next.push(start);
+        self.next.push(start, 0);
     }
 
     pub(super) fn bytes(&self) -> usize {
@@ -113,7 +113,7 @@ impl Shard {
         }
         let copy = match parent {
             Rows::Narrow(_) if !around.narrow => None,
-            _ => self.next.push_copy(parent),
+            _ => self.next.push_copy(parent, details.asleep),
         };
         let stance = match copy {
             Some(RowMut::Narrow(words)) => finish(around, candidate.successor, words),
@@ -122,7 +122,7 @@ impl Shard {
                 let mut words = vec![0; around.width];
                 parent.load(&mut words);
                 let stance = finish(around, candidate.successor, &mut words);
-                self.next.push(&words);
+                self.next.push(&words, details.asleep);
                 stance
             }
         };
