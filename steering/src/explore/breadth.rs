@@ -119,7 +119,7 @@ impl Breadth {
             transitions: 0,
             expanded_before: 0,
             pieces: Vec::new(),
-            chunks: (0..=CHUNKS).map(|_| Chunk::new()).collect(),
+            chunks: (0..=CHUNKS).map(|_| Chunk::new(width)).collect(),
             pruning,
             fine: HashSet::default(),
             known: HashSet::default(),
@@ -269,8 +269,11 @@ impl Breadth {
 
     fn absorb(&mut self, tables: &Tables, threads: usize) {
         let candidates: usize = self.chunks.iter().map(Chunk::len).sum();
-        let skipped: u64 = self.chunks.iter_mut().map(|chunk| std::mem::take(&mut chunk.skipped)).sum();
-        self.transitions += candidates as u64 + skipped;
+        let slept = self
+            .chunks
+            .iter_mut()
+            .map(|chunk| std::mem::take(&mut chunk.slept));
+        self.transitions += candidates as u64 + slept.sum::<u64>();
         let before: usize = self.shards.iter().map(|shard| shard.seen.len()).sum();
         let around = Surroundings {
             tables,
@@ -345,11 +348,15 @@ impl Breadth {
                 number += shard.next.len() as u32;
             }
         }
-        let width = self.width;
-        let vectors = self.shards.iter_mut().map(|shard| {
-            let empty = Vectors::with_capacity(width, shard.next.len());
-            std::mem::replace(&mut shard.next, empty)
-        });
+        let done = std::mem::replace(&mut self.level, Level::new(Vec::new())).recycle();
+        let room = done
+            .into_iter()
+            .chain(std::iter::repeat_with(|| Vectors::new(self.width)));
+        let vectors = self
+            .shards
+            .iter_mut()
+            .zip(room)
+            .map(|(shard, room)| std::mem::replace(&mut shard.next, room));
         self.level = Level::new(vectors.collect());
         self.cursor = 0;
         let level = &self.level;

@@ -1,6 +1,7 @@
 //! The states of one level, waiting to be expanded, as small as their words allow.
 
-use crate::engine::tables::{Nodes, Word};
+use crate::engine::sleep::Nodes;
+use crate::engine::tables::Word;
 use crate::explore::prefetch::prefetch;
 
 /// State vectors of equal width, one after the other, in 16-bit words as long as those suffice.
@@ -8,7 +9,7 @@ use crate::explore::prefetch::prefetch;
 pub(crate) struct Vectors {
     width: usize,
     words: Words,
-    /// For each vector, the nodes whose steps need not be taken.
+    /// For each vector, who is asleep in it.
     asleep: Vec<Nodes>,
 }
 
@@ -26,20 +27,25 @@ pub(crate) enum Rows<'a> {
 }
 
 impl Vectors {
-    pub(crate) fn with_capacity(width: usize, count: usize) -> Self {
+    pub(crate) fn new(width: usize) -> Self {
         Self {
             width,
-            words: Words::Narrow(Vec::with_capacity(count * width)),
-            asleep: Vec::with_capacity(count),
+            words: Words::Narrow(Vec::new()),
+            asleep: Vec::new(),
         }
     }
 
+    /// Forgets the vectors, but keeps their room.
+    fn clear(&mut self) {
+        match &mut self.words {
+            Words::Narrow(words) => words.clear(),
+            Words::Wide(words) => words.clear(),
+        }
+        self.asleep.clear();
+    }
+
     pub(crate) fn len(&self) -> usize {
-        let words = match &self.words {
-            Words::Narrow(words) => words.len(),
-            Words::Wide(words) => words.len(),
-        };
-        words / self.width
+        self.asleep.len()
     }
 
     pub(crate) fn bytes(&self) -> usize {
@@ -66,26 +72,22 @@ impl Vectors {
 
     /// Appends a copy of a vector and hands it out to be changed. Both must be in words of the same size.
     #[inline]
-    pub(crate) fn push_copy<'a>(
-        &'a mut self,
-        row: Rows<'_>,
-        asleep: Nodes,
-    ) -> Option<RowMut<'a>> {
+    pub(crate) fn push_copy<'a>(&'a mut self, row: Rows<'_>, asleep: Nodes) -> Option<RowMut<'a>> {
         let copy = match (&mut self.words, row) {
             (Words::Narrow(words), Rows::Narrow(row)) => {
                 let at = words.len();
                 words.extend_from_slice(row);
-                Some(RowMut::Narrow(&mut words[at..]))
+                RowMut::Narrow(&mut words[at..])
             }
             (Words::Wide(words), Rows::Wide(row)) => {
                 let at = words.len();
                 words.extend_from_slice(row);
-                Some(RowMut::Wide(&mut words[at..]))
+                RowMut::Wide(&mut words[at..])
             }
             _ => return None,
         };
         self.asleep.push(asleep);
-        copy
+        Some(copy)
     }
 
     #[cold]
@@ -139,7 +141,7 @@ impl Rows<'_> {
     }
 
     /// Returns one word.
-    #[inline]
+    #[cfg(test)]
     pub(crate) fn word(&self, at: usize) -> u32 {
         match self {
             Self::Narrow(words) => words[at].get(),
@@ -163,6 +165,13 @@ impl Level {
             starts.push(starts[starts.len() - 1] + shard.len());
         }
         Self { shards, starts }
+    }
+
+    /// Gives the room of its vectors back, to be filled anew.
+    pub(crate) fn recycle(self) -> Vec<Vectors> {
+        let mut shards = self.shards;
+        shards.iter_mut().for_each(Vectors::clear);
+        shards
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -192,7 +201,7 @@ impl Level {
         self.shards[*hint].rows(index..index + 1)
     }
 
-    /// Returns the vectors of a range in runs, each with the place of its first.
+    /// Returns the vectors of a range in runs, each with the place of its first and with who is asleep in them.
     pub(crate) fn runs(
         &self,
         range: std::ops::Range<usize>,
@@ -217,7 +226,7 @@ mod tests {
 
     #[test]
     fn a_vector_that_needs_wide_words_widens_those_before_it() {
-        let mut vectors = Vectors::with_capacity(2, 0);
+        let mut vectors = Vectors::new(2);
         let all: [[u32; 2]; 4] = [[1, 2], [65_535, 0], [65_536, 7], [3, u32::MAX]];
         for vector in &all {
             vectors.push(vector, 0);
@@ -233,7 +242,7 @@ mod tests {
     #[test]
     fn a_level_reads_as_one_sequence_over_empty_shards() {
         let shard = |values: &[u32]| {
-            let mut vectors = Vectors::with_capacity(1, 0);
+            let mut vectors = Vectors::new(1);
             values.iter().for_each(|&value| vectors.push(&[value], 0));
             vectors
         };

@@ -30,7 +30,7 @@ impl Shard {
         Self {
             seen: Fingerprints::default(),
             lineage: Lineage::default(),
-            next: Vectors::with_capacity(width, 0),
+            next: Vectors::new(width),
             noteworthy: Vec::new(),
             fresh: Vec::new(),
         }
@@ -62,15 +62,20 @@ impl Shard {
         let before = self.seen.len();
         let mut hint = 0;
         let mut new = Vec::with_capacity(AHEAD);
-        for chunk in chunks {
-            let candidates = &chunk.buckets[at];
-            self.seen.reserve(candidates.len());
-            candidates
-                .iter()
-                .take(AHEAD)
-                .for_each(|candidate| self.seen.prefetch(candidate.fingerprint));
+        let all = || chunks.iter().map(|chunk| chunk.buckets[at].as_slice());
+        self.seen.reserve(all().map(<[Candidate]>::len).sum());
+        for candidate in all().flatten().take(AHEAD) {
+            self.seen.prefetch(candidate.fingerprint);
+        }
+        for (candidates, following) in all().zip(all().skip(1).chain([&[][..]])) {
             for (number, candidate) in candidates.iter().enumerate() {
-                if let Some(later) = candidates.get(number + AHEAD) {
+                // Near the end of its list it is the next list's turn, so that the misses go on overlapping.
+                let later = number + AHEAD;
+                let later = match later.checked_sub(candidates.len()) {
+                    None => candidates.get(later),
+                    Some(later) => following.get(later),
+                };
+                if let Some(later) = later {
                     self.seen.prefetch(later.fingerprint);
                 }
                 if self.seen.len() - before == room {
@@ -99,17 +104,17 @@ impl Shard {
     fn welcome(&mut self, around: &Surroundings<'_>, candidate: &Candidate, parent: Rows<'_>) {
         let tables = around.tables;
         let details = &tables.details[candidate.successor as usize];
-        let node = usize::from(details.node);
-        let number = candidate.successor - tables.ranges[parent.word(node) as usize].start;
-        let step = number * around.width as u32 + node as u32;
         self.lineage.push(Origin {
             parent: around.expanded_before + candidate.parent,
-            step,
+            step: details.number * around.width as u32 + u32::from(details.node),
         });
-        let agent = tables.agents[tables.successors[candidate.successor as usize].next as usize];
-        if around.pruning.is_fresh(agent) {
-            self.fresh
-                .push((self.next.len() as u32, details.node, agent));
+        if around.pruning.is_on() {
+            let next = tables.successors[candidate.successor as usize].next;
+            let agent = tables.agents[next as usize];
+            if around.pruning.is_fresh(agent) {
+                self.fresh
+                    .push((self.next.len() as u32, details.node, agent));
+            }
         }
         let copy = match parent {
             Rows::Narrow(_) if !around.narrow => None,
