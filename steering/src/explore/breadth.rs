@@ -2,8 +2,9 @@
 //!
 //! A level is worked off in blocks. For each block:
 //!
-//! 1. *Expand*, in parallel and read-only: look every step up, and sort the fingerprints it leads to by shard. What
-//!    the tables do not know is put aside.
+//! 1. *Expand*, in parallel and read-only: look every step up, but for those of sleepers (see
+//!    [`sleep`](crate::engine::sleep)), and sort the fingerprints they lead to by shard. What the tables do not know is
+//!    put aside.
 //! 2. *Learn*, alone: run the handlers and deliveries that were put aside.
 //! 3. *Absorb*, in parallel, a shard at a time: insert the fingerprints; a new one becomes a state of the next level.
 //! 4. *Judge*, alone: look at the new states whose step could have broken a property.

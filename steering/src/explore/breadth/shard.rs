@@ -68,6 +68,9 @@ impl Shard {
             self.seen.prefetch(candidate.fingerprint);
         }
         for (candidates, following) in all().zip(all().skip(1).chain([&[][..]])) {
+            // Lists are too short for the processor to notice by itself that they are read one after the other.
+            let line = 64 / size_of::<Candidate>();
+            following.iter().step_by(line).for_each(prefetch);
             for (number, candidate) in candidates.iter().enumerate() {
                 // Near the end of its list it is the next list's turn, so that the misses go on overlapping.
                 let later = number + AHEAD;
