@@ -92,8 +92,13 @@ impl Loaded {
         })?;
         let folder = path.parent().map(PathBuf::from).unwrap_or_default();
         let mut reading = Reading::new(&name, &source, environment)?;
-        let configuration = reading.configuration(&source);
+        let mut configuration = reading.configuration(&source);
         check::values(&mut reading, &configuration);
+        // One file may list all nodes and be the same everywhere: this node is not its own peer.
+        configuration
+            .peers
+            .known
+            .retain(|peer| Some(peer.id) != configuration.node.id);
         let identity = check::identity(&mut reading, &configuration, &folder);
         let properties = properties(&mut reading, &configuration, &folder);
         let admin = AdminAddress::parse(&configuration.admin.listen);

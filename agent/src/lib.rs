@@ -55,12 +55,20 @@ enum Command {
     Mode(commands::mode::SetMode),
     /// Switches steering on or off.
     Steer(commands::steer::Steer),
+    /// Makes a running agent read its configuration again.
+    ///
+    /// If the new one is bad, the old one stays, and what is wrong is said.
+    Reload(commands::reload::Reload),
+    /// Asks a running agent whether it is well: exits with 0 if so.
+    Probe(commands::probe::Probe),
     /// Shows the steering log: what was predicted, decided and done.
     Log(commands::log::Log),
     /// Draws the path to a predicted violation.
     Explain(commands::explain::Explain),
     /// Prints what a shell needs to complete commands.
     Completions(commands::completions::Completions),
+    /// Prints the manual.
+    Man(commands::man::Manual),
 }
 
 /// Runs the command line with these arguments, of which the first is the program's name.
@@ -73,9 +81,12 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             Command::Status(status) => status.run(),
             Command::Mode(mode) => mode.run(),
             Command::Steer(steer) => steer.run(),
+            Command::Reload(reload) => reload.run(),
+            Command::Probe(probe) => probe.run(),
             Command::Log(log) => log.run(),
             Command::Explain(explain) => explain.run(),
             Command::Completions(completions) => completions.run(),
+            Command::Man(manual) => manual.run(),
         },
         Err(error) => {
             // Nothing is left to be done if the message cannot be written.

@@ -76,7 +76,7 @@ pub enum SearchError {
 pub struct Counts {
     /// States found.
     pub states: u64,
-    /// Steps looked up.
+    /// Steps taken, and steps passed over because another way to the same state is taken.
     pub transitions: u64,
     /// Steps to the farthest state.
     pub depth: u32,

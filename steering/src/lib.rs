@@ -1,5 +1,22 @@
 //! Links a service to scry: checked offline, steered live, by its own handlers.
 //!
+//! This page is the tutorial; [the modules](#modules) are listed below it. Everything on it is compiled and run by
+//! `cargo test -p scry --doc`, and the service is the example `token`: `cargo run -p token -- check --help`.
+//!
+//! # A service, and its bug
+//!
+//! A service is a state machine. Its state is a plain value; a handler is a function of that value, an event and some
+//! choices, and all it does goes through its [`Context`]. So the same handler runs live, in the checker, and in a test.
+//! This one passes a token round, and has a bug that can be switched on.
+//!
+//! ```
+#![doc = include_str!("../../examples/token/src/service.rs")]
+//! ```
+//!
+#![doc = include_str!("tutorial.md")]
+//!
+//! # Modules
+//!
 //! | module | what it holds |
 //! |---|---|
 //! | [`service`], [`context`] | what the author of a service writes, and what its handlers see |
@@ -10,10 +27,10 @@
 //! | [`explore`] | strategies that search those integers |
 //! | [`checkpoint`] | checkpoints, neighborhoods and consistent snapshots, as cores without IO |
 //! | [`capture`] | a running node as bytes and back: what a checkpoint carries of it |
-//! | [`safety`] | the immediate safety check: a handler tried on a copy before it runs |
 //! | [`checker`], [`mod@enter`] | the search beside a running service: a snapshot in, violations and their remedies out |
 //! | [`hook`] | the host's side of steering: stamps, checkpoints, filters, and the link to the agent |
 //! | [`runtime`] | the ready-made loop over TCP and UDP |
+//! | [`safety`] | the immediate safety check: a handler tried on a copy before it runs |
 //! | [`trace`] | a predicted path spelled out, for people and for other machines |
 //! | [`program`], [`cli`] | what a service adds to get a command line, and that command line |
 

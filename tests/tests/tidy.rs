@@ -81,7 +81,7 @@ fn no_test_is_skipped_and_nothing_is_left_to_be_done() {
 fn the_readme_stays_short_and_names_both_commands() {
     let readme = fs::read_to_string(root().join("README.md")).expect("there is a README");
     assert!(readme.lines().count() < 130);
-    assert!(readme.contains("\ncargo run --release -p bugs"));
+    assert!(readme.contains("\ncargo run --release -p lab"));
     assert!(readme.contains("\ncargo test --workspace"));
 }
 

@@ -3,8 +3,8 @@
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use scry::trace::{json, mermaid, shiviz, text};
 use crate::log::Traces;
+use scry::trace::{json, mermaid, shiviz, text};
 use scry_protocol::ViolationId;
 
 use super::{EXIT_CONFIGURATION, EXIT_FAILED, EXIT_FINE, EXIT_USAGE};

@@ -82,10 +82,7 @@ pub(super) fn values(reading: &mut Reading<'_>, configuration: &Configuration) {
                 None,
             );
         }
-        if Some(peer.id) == node.id {
-            let what = format!("{} is this node itself", peer.id);
-            wrong(&format!("peers.known.{at}.id"), &what, None);
-        } else if !seen.insert(peer.id) {
+        if !seen.insert(peer.id) {
             let what = format!("{} was named before", peer.id);
             wrong(&format!("peers.known.{at}.id"), &what, None);
         }

@@ -76,7 +76,7 @@ sections! {
         key: PathBuf = "/etc/scry/node.key".into(),
         /// The cluster's authority, PEM: whoever it signed is a peer.
         authority: PathBuf = "/etc/scry/authority.pem".into(),
-        /// The nodes whose agents this one may ask, as { id = 2, address = "host:port" }.
+        /// The nodes whose agents this one may ask, as { id = 2, address = "host:port" }. The node itself may be among them.
         known: Vec<Peer> = Vec::new(),
     }
 

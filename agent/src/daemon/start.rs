@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use scry::checkpoint::CheckpointManager;
 use crate::controller::paths::Limits;
 use crate::controller::{Controller, disk};
 use crate::log::writer;
+use scry::checkpoint::CheckpointManager;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;

@@ -79,7 +79,11 @@ impl Seat {
         let file = self.directory.join("scry.toml");
         std::fs::write(&file, self.configuration(service, known, steering, tuning)?)?;
         let log = self.directory.join("agent.log");
-        let arguments = ["agent".to_owned(), "--config".to_owned(), file.display().to_string()];
+        let arguments = [
+            "agent".to_owned(),
+            "--config".to_owned(),
+            file.display().to_string(),
+        ];
         let name = format!("agent {}", self.id);
         drop(self.port);
         let (process, _) = Process::start(&name, service, &arguments, &log, false)?;
@@ -89,7 +93,10 @@ impl Seat {
             directory: self.directory,
         };
         let is_up = |answer: &Value| !answer.is_null();
-        agent.wait_until(is_up).await.with_context(|| unheard(&name, &log))?;
+        agent
+            .wait_until(is_up)
+            .await
+            .with_context(|| unheard(&name, &log))?;
         Ok(agent)
     }
 
@@ -110,7 +117,8 @@ impl Seat {
         tuning: &Tuning,
     ) -> anyhow::Result<String> {
         let id = self.id.get();
-        let others: Vec<&(NodeId, String)> = known.iter().filter(|(id, _)| *id != self.id).collect();
+        let others: Vec<&(NodeId, String)> =
+            known.iter().filter(|(id, _)| *id != self.id).collect();
         let peers: Vec<String> = others
             .iter()
             .map(|(id, address)| format!("{{ id = {}, address = \"{address}\" }}", id.get()))
@@ -141,7 +149,10 @@ impl Seat {
         // A checker starts with an empty environment, so its command line says which service it is of.
         let executable = std::env::current_exe()?.display().to_string();
         let checker = json!([executable, "service", service]);
-        let certificates = self.directory.parent().context("a seat is in a cluster's folder")?;
+        let certificates = self
+            .directory
+            .parent()
+            .context("a seat is in a cluster's folder")?;
         let certificates = certificates.join("certificates");
         let certificate = |name: &str| json!(certificates.join(name)).to_string();
         Ok(format!(
@@ -190,7 +201,10 @@ impl Agent {
                 bail!("the {} ended: {status}", self.process.name());
             }
             if Instant::now() > patience {
-                bail!("the {} is not ready after {PATIENCE:?}", self.process.name());
+                bail!(
+                    "the {} is not ready after {PATIENCE:?}",
+                    self.process.name()
+                );
             }
             tokio::time::sleep(LOOK_EVERY / 5).await;
         }
@@ -229,10 +243,15 @@ impl Agent {
 /// Reads the body of an answer of HTTP/1.1 that ends with its connection.
 fn body(answer: &[u8]) -> anyhow::Result<Value> {
     let text = std::str::from_utf8(answer)?;
-    let (head, body) = text.split_once("\r\n\r\n").context("an answer has a head")?;
+    let (head, body) = text
+        .split_once("\r\n\r\n")
+        .context("an answer has a head")?;
     let status = head.split_whitespace().nth(1);
     if status != Some("200") {
-        bail!("the agent answers {}", head.lines().next().unwrap_or_default());
+        bail!(
+            "the agent answers {}",
+            head.lines().next().unwrap_or_default()
+        );
     }
     Ok(serde_json::from_str(body)?)
 }
@@ -257,7 +276,9 @@ impl Tail {
         };
         self.read += end + 1;
         let lines = fresh[..end].split(|&byte| byte == b'\n');
-        lines.filter_map(|line| serde_json::from_slice(line).ok()).collect()
+        lines
+            .filter_map(|line| serde_json::from_slice(line).ok())
+            .collect()
     }
 }
 

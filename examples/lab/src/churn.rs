@@ -83,7 +83,11 @@ pub(crate) fn churn(
             continue;
         }
         back_at[which] = back;
-        let deed = if silent { Deed::SilentReset } else { Deed::Reset };
+        let deed = if silent {
+            Deed::SilentReset
+        } else {
+            Deed::Reset
+        };
         for (at, deed) in [(at, deed), (back, Deed::Join)] {
             acts.push(Act {
                 at: Duration::from_secs_f64(at),

@@ -229,7 +229,10 @@ impl<S: Staged> Cluster<S> {
     ///
     /// If it refuses, or is gone.
     pub(crate) async fn order(&mut self, node: NodeId, order: Value) -> anyhow::Result<Value> {
-        let node = self.nodes.get_mut(&node).context("a node of this cluster")?;
+        let node = self
+            .nodes
+            .get_mut(&node)
+            .context("a node of this cluster")?;
         node.order(&order).await
     }
 
@@ -275,11 +278,15 @@ impl<S: Staged> Cluster<S> {
         let mut costs = Costs::default();
         for node in self.nodes.values() {
             costs.hosts.include(look.of(node.process.pid()));
-            costs.speculators.include(look.of_children(node.process.pid()));
+            costs
+                .speculators
+                .include(look.of_children(node.process.pid()));
         }
         for agent in self.agents.values() {
             costs.agents.include(look.of(agent.process.pid()));
-            costs.checkers.include(look.of_children(agent.process.pid()));
+            costs
+                .checkers
+                .include(look.of_children(agent.process.pid()));
         }
         costs
     }
@@ -297,14 +304,18 @@ impl<S: Staged> Cluster<S> {
 
     /// Ends everything in good order, nodes first, so that agents see them leave.
     pub(crate) async fn end(self) {
-        let nodes = self.nodes.into_values().map(|node| tokio::spawn(node.end()));
+        let nodes = self
+            .nodes
+            .into_values()
+            .map(|node| tokio::spawn(node.end()));
         for node in nodes.collect::<Vec<_>>() {
             // A task of ours that panics has nothing left to end.
             let _ = node.await;
         }
-        let agents = self.agents.into_values().map(|mut agent| {
-            tokio::spawn(async move { agent.process.end().await })
-        });
+        let agents = self
+            .agents
+            .into_values()
+            .map(|mut agent| tokio::spawn(async move { agent.process.end().await }));
         for agent in agents.collect::<Vec<_>>() {
             let _ = agent.await;
         }
@@ -324,16 +335,29 @@ async fn start_agents<S: Staged>(plan: &Plan<S>, directory: &Path) -> anyhow::Re
         .collect::<std::io::Result<Vec<_>>>()?;
     let mut agents = Vec::new();
     for seat in seats {
-        agents.push(seat.start(S::NAME, &known, plan.steering, &plan.tuning).await?);
+        agents.push(
+            seat.start(S::NAME, &known, plan.steering, &plan.tuning)
+                .await?,
+        );
     }
     Ok(agents)
 }
 
 async fn make_certificates<S: Staged>(plan: &Plan<S>, directory: &Path) -> anyhow::Result<()> {
     let folder = directory.join("certificates");
-    let ids: Vec<String> = plan.nodes.iter().map(|(id, _)| id.get().to_string()).collect();
-    let arguments = ["cert", "init", &folder.display().to_string(), "--nodes", &ids.join(",")]
-        .map(str::to_owned);
+    let ids: Vec<String> = plan
+        .nodes
+        .iter()
+        .map(|(id, _)| id.get().to_string())
+        .collect();
+    let arguments = [
+        "cert",
+        "init",
+        &folder.display().to_string(),
+        "--nodes",
+        &ids.join(","),
+    ]
+    .map(str::to_owned);
     let log = directory.join("certificates.log");
     let (mut process, _) = Process::start("cert init", S::NAME, &arguments, &log, false)?;
     let status = process.wait().await?;
@@ -353,5 +377,7 @@ fn is_at_work(status: &Value, steering: Steering) -> bool {
 /// Returns the milliseconds since the epoch.
 pub(crate) fn epoch_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+    since.map_or(0, |since| {
+        u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+    })
 }

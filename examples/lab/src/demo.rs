@@ -72,11 +72,15 @@ impl Demo {
             if steering == Steering::Full {
                 view.say("\nNow the same with an agent beside every node.\n");
             }
-            runs.push(self.tell(name, steering, &directory.join(name), &mut view).await?);
+            runs.push(
+                self.tell(name, steering, &directory.join(name), &mut view)
+                    .await?,
+            );
         }
         let comparison = Comparison::new("RandTree, unsteered and steered", runs);
         let text = format!("\n{}\n{}", comparison.text(), hints(&comparison.runs));
-        self.output.write(&comparison, &text, &html::page(&comparison))
+        self.output
+            .write(&comparison, &text, &html::page(&comparison))
     }
 
     async fn tell(
@@ -145,7 +149,10 @@ async fn settle(stage: &mut Stage<'_, RandTree>) {
     let members = stage.cluster.members().len();
     stage
         .watch_until(SETTLE_PATIENCE, |cluster, _| {
-            let placed = cluster.referee.states().filter(|(id, state)| state.has_place(*id));
+            let placed = cluster
+                .referee
+                .states()
+                .filter(|(id, state)| state.has_place(*id));
             placed.count() == members
         })
         .await;

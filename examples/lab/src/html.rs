@@ -28,7 +28,8 @@ svg .axis{stroke:var(--line)}p,li{color:var(--soft)}code{font-size:.9em}.scroll{
 pub(crate) fn page(comparison: &Comparison) -> String {
     let mut body = String::new();
     body += &table(comparison);
-    body += "<h2>How long joins took</h2>\n<p>Share of joins that took no longer than a time.</p>\n";
+    body +=
+        "<h2>How long joins took</h2>\n<p>Share of joins that took no longer than a time.</p>\n";
     body += &join_times(&comparison.runs);
     if let Some(likeness) = comparison.join_times {
         let _ = writeln!(
@@ -76,17 +77,30 @@ fn table(comparison: &Comparison) -> String {
 /// Draws the distribution functions of the join times, one line for each run.
 fn join_times(runs: &[RunResult]) -> String {
     let (height, top, bottom) = (260.0, 10.0, 40.0);
-    let longest = runs.iter().map(|run| run.joins.greatest).fold(1.0, f64::max);
+    let longest = runs
+        .iter()
+        .map(|run| run.joins.greatest)
+        .fold(1.0, f64::max);
     let x = |ms: f64| LEFT + ms / longest * (WIDTH - LEFT - RIGHT);
     let y = |share: f64| top + (1.0 - share) * (height - top - bottom);
     let mut inner = String::new();
     for share in [0.0, 0.25, 0.5, 0.75, 1.0] {
         inner += &rule(LEFT, y(share), WIDTH - RIGHT, y(share));
-        inner += &label(LEFT - 8.0, y(share) + 4.0, "end", &format!("{:.0} %", share * 100.0));
+        inner += &label(
+            LEFT - 8.0,
+            y(share) + 4.0,
+            "end",
+            &format!("{:.0} %", share * 100.0),
+        );
     }
     for step in 0..=4 {
         let ms = longest * f64::from(step) / 4.0;
-        inner += &label(x(ms), height - bottom + 18.0, "middle", &format!("{ms:.0} ms"));
+        inner += &label(
+            x(ms),
+            height - bottom + 18.0,
+            "middle",
+            &format!("{ms:.0} ms"),
+        );
     }
     for (at, run) in runs.iter().enumerate() {
         let mut line = format!("M{:.1} {:.1}", x(0.0), y(0.0));
@@ -127,7 +141,10 @@ fn timeline(run: &RunResult) -> String {
         let colour = serde_json::to_value(kind).unwrap_or_default();
         let colour = colour.as_str().unwrap_or("ink");
         for mark in marks.take(MARKS_MAX) {
-            let node = mark.node.map(|node| format!("{node}: ")).unwrap_or_default();
+            let node = mark
+                .node
+                .map(|node| format!("{node}: "))
+                .unwrap_or_default();
             let said = format!("{:.2} s {node}{}", mark.at_ms as f64 / 1000.0, mark.text);
             let _ = writeln!(
                 inner,
@@ -140,7 +157,12 @@ fn timeline(run: &RunResult) -> String {
     }
     for step in 0..=6 {
         let at = longest * f64::from(step) / 6.0;
-        inner += &label(x(at as u64), height - 8.0, "middle", &format!("{:.0} s", at / 1000.0));
+        inner += &label(
+            x(at as u64),
+            height - 8.0,
+            "middle",
+            &format!("{:.0} s", at / 1000.0),
+        );
     }
     svg(height, &inner)
 }
@@ -197,7 +219,11 @@ fn places(runs: &[RunResult]) -> String {
     let mut text = "<h2>Where to look</h2>\n<ul>\n".to_owned();
     for run in runs {
         let directory = escaped(&run.directory.display().to_string());
-        let _ = writeln!(text, "<li>{}: <code>{directory}</code></li>", escaped(&run.name));
+        let _ = writeln!(
+            text,
+            "<li>{}: <code>{directory}</code></li>",
+            escaped(&run.name)
+        );
     }
     text + "</ul>\n"
 }
@@ -211,7 +237,10 @@ fn rule(x1: f64, y1: f64, x2: f64, y2: f64) -> String {
 }
 
 fn label(x: f64, y: f64, anchor: &str, text: &str) -> String {
-    format!("<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{}</text>\n", escaped(text))
+    format!(
+        "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{}</text>\n",
+        escaped(text)
+    )
 }
 
 /// Makes a text harmless: much of it comes from nodes.

@@ -99,7 +99,11 @@ fn main() -> ExitCode {
         Err(error) => {
             // Nothing is left to be done if the message cannot be written.
             let _ = error.print();
-            return ExitCode::from(if error.use_stderr() { scry::cli::EXIT_USAGE } else { 0 });
+            return ExitCode::from(if error.use_stderr() {
+                scry::cli::EXIT_USAGE
+            } else {
+                0
+            });
         }
     };
     // Children are bound to the thread that started them, so that one must be this one, which lasts.
@@ -123,7 +127,10 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
     let mut terminated = signal(SignalKind::terminate())?;
     let mut hung_up = signal(SignalKind::hangup())?;
     let experiment = async {
-        match arguments.command.unwrap_or(Command::Demo(demo::Demo::default())) {
+        match arguments
+            .command
+            .unwrap_or(Command::Demo(demo::Demo::default()))
+        {
             Command::Demo(demo) => demo.run().await,
             Command::Randtree(experiment) => experiment.run().await,
             Command::Paxos(experiment) => experiment.run().await,

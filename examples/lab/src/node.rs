@@ -106,7 +106,13 @@ impl Node {
         let pipes = pipes.context("a node has pipes")?;
         let waiting = Waiting::default();
         let (ready, listening) = oneshot::channel();
-        tokio::spawn(listen(pipes.stdout, ready, waiting.clone(), told, log.clone()));
+        tokio::spawn(listen(
+            pipes.stdout,
+            ready,
+            waiting.clone(),
+            told,
+            log.clone(),
+        ));
         let address = listening.await.with_context(|| unheard(&name, &log))?;
         Ok(Self {
             id,
@@ -144,7 +150,10 @@ impl Node {
     /// # Errors
     ///
     /// If it refuses, or is gone.
-    pub(crate) async fn meet(&mut self, peers: &BTreeMap<NodeId, SocketAddr>) -> anyhow::Result<()> {
+    pub(crate) async fn meet(
+        &mut self,
+        peers: &BTreeMap<NodeId, SocketAddr>,
+    ) -> anyhow::Result<()> {
         let peers: BTreeMap<String, String> = peers
             .iter()
             .map(|(id, address)| (id.get().to_string(), address.to_string()))
@@ -224,14 +233,18 @@ impl Line {
     fn parse(text: &str) -> serde_json::Result<Self> {
         let value: Value = serde_json::from_str(text)?;
         if let Some(error) = value.get("error") {
-            let error = error.as_str().map_or_else(|| error.to_string(), str::to_owned);
+            let error = error
+                .as_str()
+                .map_or_else(|| error.to_string(), str::to_owned);
             return Ok(Self::Answer(Err(error)));
         }
         if let Some(done) = value.get("done") {
             return Ok(Self::Answer(Ok(done.clone())));
         }
         if value["kind"] == "ready" {
-            return Ok(Self::Ready(serde_json::from_value(value["listen"].clone())?));
+            return Ok(Self::Ready(serde_json::from_value(
+                value["listen"].clone(),
+            )?));
         }
         Ok(Self::Told(serde_json::from_value(value)?))
     }
@@ -249,7 +262,11 @@ pub(crate) fn unheard(name: &str, log: &Path) -> String {
     let said = std::fs::read_to_string(log).unwrap_or_default();
     let last: Vec<&str> = said.lines().rev().take(5).collect();
     let last: Vec<&str> = last.into_iter().rev().collect();
-    format!("{name} did not come up ({}):\n{}", log.display(), last.join("\n"))
+    format!(
+        "{name} did not come up ({}):\n{}",
+        log.display(),
+        last.join("\n")
+    )
 }
 
 #[cfg(test)]

@@ -175,7 +175,10 @@ impl Observer {
     fn record(&mut self, record: &Record, directory: &Path) {
         let node = record.node.0;
         let at_ms = record.time.as_millis();
-        let violation = record.entry.violation.map(|violation| violation.to_string());
+        let violation = record
+            .entry
+            .violation
+            .map(|violation| violation.to_string());
         match &record.entry.what {
             What::Violation {
                 property,
@@ -189,7 +192,11 @@ impl Observer {
                     self.first_trace = Some(folder.join(trace));
                 }
                 self.predicted(at_ms, violation);
-                let what = if explanation.is_empty() { property } else { explanation };
+                let what = if explanation.is_empty() {
+                    property
+                } else {
+                    explanation
+                };
                 let text = format!("in {depth} steps: {what}");
                 self.mark(at_ms, MarkKind::Prediction, Some(node), text);
             }

@@ -21,7 +21,16 @@ Other parts of this executable:
 
 /// What the `scry` command line knows that the lab passes on to it.
 const AGENT: [&str; 10] = [
-    "agent", "cert", "explain", "log", "status", "mode", "steer", "validate", "debug", "completions",
+    "agent",
+    "cert",
+    "explain",
+    "log",
+    "status",
+    "mode",
+    "steer",
+    "validate",
+    "debug",
+    "completions",
 ];
 
 /// Plays another part than the lab's own, if that is what this process was started for.

@@ -75,7 +75,8 @@ impl Experiment {
         let without = self.tell_all(Steering::Off, unsteered).await?;
         let with = self.tell_all(Steering::Full, self.runs).await?;
         let outcome = Outcome::new(self.bug, self.fixed, self.gap, with, without);
-        self.output.write(&outcome, &outcome.text(), &outcome.page())
+        self.output
+            .write(&outcome, &outcome.text(), &outcome.page())
     }
 
     /// Tells the story so many times, a few at a time.
@@ -87,7 +88,11 @@ impl Experiment {
                 fixed: self.fixed,
                 steering,
                 // Without agents nothing happens between the rounds, so there is nothing to wait for.
-                gap: if steering == Steering::Off { 0.0 } else { draw.between(0.0, self.gap) },
+                gap: if steering == Steering::Off {
+                    0.0
+                } else {
+                    draw.between(0.0, self.gap)
+                },
                 period_ms: self.period_ms,
                 seed: draw.word(),
                 directory: self.folder(steering, number),
@@ -102,7 +107,9 @@ impl Experiment {
                 let Some(story) = stories.next() else { break };
                 going.spawn(story.tell());
             }
-            let Some(run) = going.join_next().await else { break };
+            let Some(run) = going.join_next().await else {
+                break;
+            };
             let run = run.context("a run panicked")??;
             self.show(steering, runs.len() + 1, count, &run);
             runs.push(run);
@@ -123,8 +130,16 @@ impl Experiment {
             (_, Prevention::Undisturbed) => "nothing to prevent",
             (_, Prevention::Invalid) => "the first round did not come out as the story has it",
         };
-        let what = if steering == Steering::Off { "unsteered" } else { "steered" };
-        println!("{what} {number:>3}/{of}  gap {:>5.2} s  {how}{}", run.gap, run.detail());
+        let what = if steering == Steering::Off {
+            "unsteered"
+        } else {
+            "steered"
+        };
+        println!(
+            "{what} {number:>3}/{of}  gap {:>5.2} s  {how}{}",
+            run.gap,
+            run.detail()
+        );
     }
 
     fn folder(&self, steering: Steering, number: u32) -> PathBuf {

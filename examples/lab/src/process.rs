@@ -49,7 +49,9 @@ pub(crate) fn bind_to_parent() -> io::Result<()> {
     };
     prctl::set_pdeathsig(Signal::SIGKILL)?;
     if parent != getppid().to_string() {
-        return Err(io::Error::other("the lab that started this process is gone"));
+        return Err(io::Error::other(
+            "the lab that started this process is gone",
+        ));
     }
     Ok(())
 }
@@ -118,7 +120,11 @@ impl Process {
 
     /// Stops it where it is, or lets it go on.
     pub(crate) fn pause(&self, pause: bool) {
-        let signal = if pause { Signal::SIGSTOP } else { Signal::SIGCONT };
+        let signal = if pause {
+            Signal::SIGSTOP
+        } else {
+            Signal::SIGCONT
+        };
         // A process that is gone needs no pause.
         let _ = kill(self.pid, signal);
     }
@@ -127,7 +133,10 @@ impl Process {
     pub(crate) async fn end(&mut self) {
         self.pause(false);
         let _ = kill(self.pid, Signal::SIGTERM);
-        if tokio::time::timeout(PATIENCE, self.child.wait()).await.is_err() {
+        if tokio::time::timeout(PATIENCE, self.child.wait())
+            .await
+            .is_err()
+        {
             // It may have ended this very moment, which is as good.
             let _ = self.child.kill().await;
         }

@@ -75,7 +75,8 @@ impl Experiment {
         );
         let comparison = Comparison::new(&title, runs);
         let text = format!("\n{title}\n\n{}\n{PAPER}", comparison.text());
-        self.output.write(&comparison, &text, &html::page(&comparison))
+        self.output
+            .write(&comparison, &text, &html::page(&comparison))
     }
 
     async fn run_one(
@@ -109,7 +110,11 @@ impl Experiment {
             away_max: 3.0,
         };
         acts.extend(churn::churn(&ids, churn, joined, end, self.seed));
-        view.say(&format!("{name}: {} acts in {:.0} s", acts.len(), end.as_secs_f64()));
+        view.say(&format!(
+            "{name}: {} acts in {:.0} s",
+            acts.len(),
+            end.as_secs_f64()
+        ));
         let mut stage = Stage::open(&plan, name, view).await?;
         stage.perform(&acts, &Call::Join).await?;
         stage.watch_to(end).await;
@@ -125,7 +130,11 @@ no inconsistent state; joins 0.8 to 0.9 s in all runs. Rates differ here because
 /// Reads the names of bugs.
 fn bugs(names: &str) -> anyhow::Result<Bugs> {
     let mut bugs = Bugs::default();
-    for name in names.split(',').map(str::trim).filter(|name| !name.is_empty()) {
+    for name in names
+        .split(',')
+        .map(str::trim)
+        .filter(|name| !name.is_empty())
+    {
         match name {
             "none" => {}
             "update-sibling" => bugs.update_sibling = true,

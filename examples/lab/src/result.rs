@@ -74,7 +74,10 @@ pub(crate) struct Comparison {
 
 impl RunResult {
     /// Puts together what is known of a run.
-    #[expect(clippy::too_many_arguments, reason = "called once, by the stage that has it all in hand")]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "called once, by the stage that has it all in hand"
+    )]
     pub(crate) fn new(
         name: &str,
         (steering, seed, time): (Steering, u64, Duration),
@@ -134,10 +137,15 @@ impl Comparison {
         };
         let cost = |used: crate::usage::Usage, run: &RunResult| {
             let share = used.cpu_ms as f64 / 10.0 / run.seconds / run.nodes as f64;
-            format!("{share:.2} % of a core, {:.1} MB", used.peak_kb as f64 / 1024.0)
+            format!(
+                "{share:.2} % of a core, {:.1} MB",
+                used.peak_kb as f64 / 1024.0
+            )
         };
         vec![
-            row("inconsistent states", &|run| run.count.inconsistent_states.to_string()),
+            row("inconsistent states", &|run| {
+                run.count.inconsistent_states.to_string()
+            }),
             row("times a property came to be broken", &|run| {
                 run.count.broken.values().sum::<u64>().to_string()
             }),
@@ -145,18 +153,32 @@ impl Comparison {
                 format!("{:.1} s", run.count.inconsistent_ms as f64 / 1000.0)
             }),
             row("predictions", &|run| {
-                format!("{} of {} violations", run.predictions, run.distinct_predictions)
+                format!(
+                    "{} of {} violations",
+                    run.predictions, run.distinct_predictions
+                )
             }),
             row("judged unhelpful", &|run| run.unhelpful.to_string()),
-            row("filters installed", &|run| run.filters_installed.to_string()),
-            row("actions changed by filters", &|run| {
-                format!("{} ({:.2} %)", run.count.filtered, run.changed_share * 100.0)
+            row("filters installed", &|run| {
+                run.filters_installed.to_string()
             }),
-            row("vetoes of the immediate check", &|run| run.count.vetoed.to_string()),
+            row("actions changed by filters", &|run| {
+                format!(
+                    "{} ({:.2} %)",
+                    run.count.filtered,
+                    run.changed_share * 100.0
+                )
+            }),
+            row("vetoes of the immediate check", &|run| {
+                run.count.vetoed.to_string()
+            }),
             row("actions in all", &|run| run.count.actions.to_string()),
             row("joins, median / 90 % / mean", &|run| {
                 let joins = run.joins;
-                format!("{:.0} / {:.0} / {:.0} ms ({})", joins.median, joins.p90, joins.mean, joins.count)
+                format!(
+                    "{:.0} / {:.0} / {:.0} ms ({})",
+                    joins.median, joins.p90, joins.mean, joins.count
+                )
             }),
             row("searches, mean time", &|run| {
                 format!("{}, {:.0} ms", run.searches, run.search_ms)
@@ -185,7 +207,11 @@ impl Comparison {
                 "\njoin times, first against last run: distance {:.3}, p = {:.3} (Kolmogorov–Smirnov): {}\n",
                 likeness.distance,
                 likeness.p_value,
-                if likeness.p_value < 0.05 { "they differ" } else { "no difference can be told" }
+                if likeness.p_value < 0.05 {
+                    "they differ"
+                } else {
+                    "no difference can be told"
+                }
             );
         }
         text
@@ -197,7 +223,10 @@ fn aligned(table: &[Vec<String>]) -> String {
     let columns = table.iter().map(Vec::len).max().unwrap_or_default();
     let width = |column: usize| {
         let cells = table.iter().filter_map(|line| line.get(column));
-        cells.map(|cell| cell.chars().count()).max().unwrap_or_default()
+        cells
+            .map(|cell| cell.chars().count())
+            .max()
+            .unwrap_or_default()
     };
     let widths: Vec<usize> = (0..columns).map(width).collect();
     let mut text = String::new();
@@ -254,7 +283,10 @@ mod tests {
     #[test]
     fn columns_stand_below_each_other() {
         let table = [["", "off", "on"], ["time", "1 s", "22 s"]];
-        let table: Vec<Vec<String>> = table.iter().map(|line| line.map(str::to_owned).to_vec()).collect();
+        let table: Vec<Vec<String>> = table
+            .iter()
+            .map(|line| line.map(str::to_owned).to_vec())
+            .collect();
         assert_eq!(aligned(&table), "       off   on\ntime   1 s   22 s\n");
     }
 }

@@ -34,7 +34,11 @@ impl<'v, S: Staged> Stage<'v, S> {
     /// # Errors
     ///
     /// If it does not come up.
-    pub(crate) async fn open(plan: &Plan<S>, title: &str, view: &'v mut View) -> anyhow::Result<Self> {
+    pub(crate) async fn open(
+        plan: &Plan<S>,
+        title: &str,
+        view: &'v mut View,
+    ) -> anyhow::Result<Self> {
         Ok(Self {
             cluster: Cluster::start(plan).await?,
             observer: Observer::new(),
@@ -89,7 +93,12 @@ impl<'v, S: Staged> Stage<'v, S> {
     /// # Errors
     ///
     /// If it is gone.
-    pub(crate) async fn act(&mut self, node: NodeId, deed: Deed, join: &S::Call) -> anyhow::Result<()> {
+    pub(crate) async fn act(
+        &mut self,
+        node: NodeId,
+        deed: Deed,
+        join: &S::Call,
+    ) -> anyhow::Result<()> {
         let text = match deed {
             Deed::Join => "is asked to join",
             Deed::Reset => "is reset, and its connections break",
@@ -138,7 +147,9 @@ impl<'v, S: Staged> Stage<'v, S> {
     async fn next(&mut self, until: Instant) -> Option<Happening> {
         let happening = self.cluster.next(until).await;
         if let Some(happening) = &happening {
-            let marks = self.observer.take(happening, &self.cluster, &self.directory);
+            let marks = self
+                .observer
+                .take(happening, &self.cluster, &self.directory);
             self.show_last(marks);
         }
         self.view.draw(&self.title, &self.cluster, &self.observer);

@@ -35,7 +35,11 @@ impl Staged for RandTree {
             (Mode::Joined, None) if self.is_root(me) => "root".to_owned(),
             (Mode::Joined, None) => "giving its role away".to_owned(),
         };
-        format!("{place:<12} children [{}] siblings [{}]", list(&self.children), list(&self.siblings))
+        format!(
+            "{place:<12} children [{}] siblings [{}]",
+            list(&self.children),
+            list(&self.siblings)
+        )
     }
 }
 

@@ -81,7 +81,12 @@ impl View {
     }
 
     /// Draws the picture, if there is one and it is time.
-    pub(crate) fn draw<S: Staged>(&mut self, title: &str, cluster: &Cluster<S>, observer: &Observer) {
+    pub(crate) fn draw<S: Staged>(
+        &mut self,
+        title: &str,
+        cluster: &Cluster<S>,
+        observer: &Observer,
+    ) {
         let is_fresh = self.drawn_at.is_some_and(|at| at.elapsed() < DRAW_EVERY);
         if self.kind != Kind::Picture || is_fresh {
             return;
@@ -93,7 +98,10 @@ impl View {
             false => "consistent".to_owned(),
         };
         let mut lines = vec![
-            format!("── {title} {}", "─".repeat(WIDTH.saturating_sub(title.chars().count() + 4))),
+            format!(
+                "── {title} {}",
+                "─".repeat(WIDTH.saturating_sub(title.chars().count() + 4))
+            ),
             format!(
                 "{state} · {} events · {} predictions · {} filters · {} filtered · {} vetoes · {} inconsistent states",
                 count.actions,

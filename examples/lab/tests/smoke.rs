@@ -67,12 +67,19 @@ fn a_small_cluster_comes_together_with_and_without_agents() {
     let folder = Folder::new("small");
     let page = folder.0.with_extension("html");
     let arguments = ["demo", "--nodes", "3", "--faults", "0", "--json", "--html"];
-    let output = lab(&arguments, &folder).arg(&page).output().expect("the lab runs");
+    let output = lab(&arguments, &folder)
+        .arg(&page)
+        .output()
+        .expect("the lab runs");
     let result = json(&output);
     let runs = result["runs"].as_array().expect("there are runs");
     assert_eq!(runs.len(), 2);
     for run in runs {
-        assert_eq!(run["joins"]["count"], 3, "everybody joined: {}", run["name"]);
+        assert_eq!(
+            run["joins"]["count"], 3,
+            "everybody joined: {}",
+            run["name"]
+        );
         assert_eq!(run["inconsistent_states"], 0);
         assert_eq!((&run["unreadable"], &run["untold"]), (&0.into(), &0.into()));
         assert!(run["actions"].as_u64() > Some(3));
@@ -85,11 +92,23 @@ fn a_small_cluster_comes_together_with_and_without_agents() {
 #[test]
 fn one_story_of_paxos_breaks_without_agents() {
     let folder = Folder::new("paxos");
-    let arguments = ["paxos", "--bug", "bug1", "--runs", "0", "--unsteered-runs", "1", "--json"];
+    let arguments = [
+        "paxos",
+        "--bug",
+        "bug1",
+        "--runs",
+        "0",
+        "--unsteered-runs",
+        "1",
+        "--json",
+    ];
     let output = lab(&arguments, &folder).output().expect("the lab runs");
     let result = json(&output);
     assert_eq!(result["bug"], "last-promise");
-    assert_eq!((&result["unsteered_runs"], &result["unsteered_violations"]), (&1.into(), &1.into()));
+    assert_eq!(
+        (&result["unsteered_runs"], &result["unsteered_violations"]),
+        (&1.into(), &1.into())
+    );
 }
 
 #[test]
@@ -106,16 +125,27 @@ fn whoever_ends_the_lab_ends_its_cluster() {
         let pid = Pid::from_raw(i32::try_from(child.id()).expect("a process number"));
         kill(pid, signal).expect("the lab is there");
         child.wait().expect("the lab ends");
-        until("nothing of the cluster is left", || processes(&folder.0).is_empty());
+        until("nothing of the cluster is left", || {
+            processes(&folder.0).is_empty()
+        });
     }
 }
 
 #[test]
 fn what_cannot_be_understood_is_said() {
-    let output = Command::new(LAB).arg("randtre").output().expect("the lab runs");
+    let output = Command::new(LAB)
+        .arg("randtre")
+        .output()
+        .expect("the lab runs");
     assert_eq!(output.status.code(), Some(64));
-    let output = Command::new(LAB).args(["service", "chord"]).output().expect("the lab runs");
+    let output = Command::new(LAB)
+        .args(["service", "chord"])
+        .output()
+        .expect("the lab runs");
     assert_eq!(output.status.code(), Some(64));
-    let output = Command::new(LAB).args(["randtree", "--bugs", "nothing"]).output().expect("the lab runs");
+    let output = Command::new(LAB)
+        .args(["randtree", "--bugs", "nothing"])
+        .output()
+        .expect("the lab runs");
     assert!(String::from_utf8_lossy(&output.stderr).contains("there is no bug \"nothing\""));
 }

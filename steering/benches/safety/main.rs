@@ -43,14 +43,16 @@ fn main() {
     let subject = subject();
     let bare = median(rounds * 10, |round| {
         let input = &subject.inputs[round % subject.inputs.len()];
-        let performed = perform(
+        let mut local = subject.local.clone();
+        let mut dice = dice(round);
+        let ran = run(
             subject.node,
             &subject.setup,
-            &subject.local,
-            input,
-            dice(round),
+            &mut local,
+            input.clone(),
+            &mut dice,
         );
-        std::hint::black_box(performed).expect("no panic");
+        std::hint::black_box((local, ran)).1.expect("no panic");
     });
     let forms = [Isolate::Clone, Isolate::Speculator, Isolate::Fork]
         .map(|form| (form, checked(&subject, form, rounds)));

@@ -92,8 +92,9 @@ fn filter_calls() -> Result<(), String> {
     // What `clone3` is asked cannot be seen by a filter; without it, the C library falls back to `clone`, which can.
     let hidden = BTreeMap::from([(libc::SYS_clone3, Vec::new())]);
     let refuse = |code: i32| SeccompAction::Errno(code as u32);
-    apply(allowed, refuse(libc::EPERM), SeccompAction::Allow)?;
-    apply(hidden, SeccompAction::Allow, refuse(libc::ENOSYS))
+    // In this order: the list does not allow to install another filter.
+    apply(hidden, SeccompAction::Allow, refuse(libc::ENOSYS))?;
+    apply(allowed, refuse(libc::EPERM), SeccompAction::Allow)
 }
 
 fn apply(

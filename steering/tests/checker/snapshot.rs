@@ -39,7 +39,8 @@ pub(crate) fn content<S: Service>(state: &Simulation<S>, me: NodeId) -> Content 
             peer,
             connection,
             sending: serial(connection, me),
-            receiving: Some((LIFE, serial(connection, peer))),
+            // Something came on it if the peer has it as well.
+            receiving: has(state, peer, me, connection).then(|| (LIFE, serial(connection, peer))),
         })
         .collect();
     let setup = &state.setups()[&me];
@@ -54,6 +55,16 @@ pub(crate) fn content<S: Service>(state: &Simulation<S>, me: NodeId) -> Content 
             receiving: receiving(state, me),
         }),
     }
+}
+
+fn has<S: Service>(
+    state: &Simulation<S>,
+    me: NodeId,
+    peer: NodeId,
+    connection: Connection,
+) -> bool {
+    let node = state.nodes().get(&me);
+    node.is_some_and(|node| node.links.open().any(|end| end == (peer, connection)))
 }
 
 fn serial(connection: Connection, sender: NodeId) -> u32 {

@@ -36,10 +36,15 @@ fn run(name: &str, text: &str) -> RunResult {
 /// Walks over the tags and checks that each is closed in its turn.
 pub(crate) fn check_well_formed(page: &str) {
     let mut open: Vec<&str> = Vec::new();
-    let mut rest = page.strip_prefix("<!DOCTYPE html>\n").expect("it says what it is");
+    let mut rest = page
+        .strip_prefix("<!DOCTYPE html>\n")
+        .expect("it says what it is");
     while let Some(at) = rest.find('<') {
         let text = &rest[..at];
-        assert!(!text.contains('>') || open.last() == Some(&"style"), "{text}");
+        assert!(
+            !text.contains('>') || open.last() == Some(&"style"),
+            "{text}"
+        );
         let end = at + rest[at..].find('>').expect("a tag ends");
         let tag = &rest[at + 1..end];
         rest = &rest[end + 1..];

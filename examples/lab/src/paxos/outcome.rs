@@ -62,7 +62,9 @@ struct Paper {
 impl Outcome {
     pub(super) fn new(bug: Bug, fixed: bool, gap: f64, with: Vec<Run>, without: Vec<Run>) -> Self {
         let count = |runs: &[Run], prevention| {
-            runs.iter().filter(|run| run.prevention == prevention).count()
+            runs.iter()
+                .filter(|run| run.prevention == prevention)
+                .count()
         };
         let times = |time: fn(&Run) -> Option<u64>| {
             let all: Vec<f64> = with.iter().filter_map(time).map(|ms| ms as f64).collect();
@@ -103,8 +105,16 @@ impl Outcome {
 
     fn rows(&self) -> [(&'static str, usize, Option<u32>); 4] {
         [
-            ("prevented by steering", self.steering, Some(self.paper.steering)),
-            ("prevented by the immediate check", self.immediate, Some(self.paper.immediate)),
+            (
+                "prevented by steering",
+                self.steering,
+                Some(self.paper.steering),
+            ),
+            (
+                "prevented by the immediate check",
+                self.immediate,
+                Some(self.paper.immediate),
+            ),
             ("not prevented", self.missed, Some(self.paper.missed)),
             ("nothing to prevent", self.undisturbed, None),
         ]
@@ -121,7 +131,10 @@ impl Outcome {
 
     fn timing(&self) -> String {
         let times = |summary: &Summary| {
-            format!("median {:.0} ms, 90 % within {:.0} ms", summary.median, summary.p90)
+            format!(
+                "median {:.0} ms, 90 % within {:.0} ms",
+                summary.median, summary.p90
+            )
         };
         format!(
             "first prediction {} ({} runs; paper: 6 s); filter in place {}",
@@ -135,8 +148,14 @@ impl Outcome {
     pub(super) fn text(&self) -> String {
         let mut text = format!("\n{}\n\n", self.title());
         for (name, count, paper) in self.rows() {
-            let paper = paper.map(|paper| format!("{paper:>3} %")).unwrap_or_default();
-            let _ = writeln!(text, "  {name:<34} {count:>4}  {:>5.1} %   paper {paper}", self.share(count));
+            let paper = paper
+                .map(|paper| format!("{paper:>3} %"))
+                .unwrap_or_default();
+            let _ = writeln!(
+                text,
+                "  {name:<34} {count:>4}  {:>5.1} %   paper {paper}",
+                self.share(count)
+            );
         }
         let _ = writeln!(
             text,
@@ -144,7 +163,11 @@ impl Outcome {
             "two values chosen", self.unsteered_violations, self.unsteered_runs
         );
         if self.invalid > 0 {
-            let _ = writeln!(text, "  {:<34} {:>4}", "runs that say nothing", self.invalid);
+            let _ = writeln!(
+                text,
+                "  {:<34} {:>4}",
+                "runs that say nothing", self.invalid
+            );
         }
         let _ = write!(
             text,
@@ -163,7 +186,8 @@ impl Outcome {
             .flat_map(|(name, count, paper)| {
                 let share = self.share(count);
                 let own = (name.to_owned(), share, format!("{share:.1} % ({count})"));
-                let theirs = paper.map(|paper| ("paper".to_owned(), f64::from(paper), format!("{paper} %")));
+                let theirs =
+                    paper.map(|paper| ("paper".to_owned(), f64::from(paper), format!("{paper} %")));
                 [Some(own), theirs]
             })
             .flatten()
@@ -178,7 +202,11 @@ impl Outcome {
                     Prevention::Missed => "inconsistency",
                     Prevention::Undisturbed | Prevention::Invalid => "fault",
                 };
-                (run.gap, colour, format!("gap {:.2} s{}", run.gap, run.detail()))
+                (
+                    run.gap,
+                    colour,
+                    format!("gap {:.2} s{}", run.gap, run.detail()),
+                )
             })
             .collect();
         let body = format!(
@@ -220,15 +248,28 @@ mod tests {
             run(Prevention::Missed, None),
             run(Prevention::Invalid, None),
         ];
-        let without = vec![run(Prevention::Missed, None), run(Prevention::Undisturbed, None)];
+        let without = vec![
+            run(Prevention::Missed, None),
+            run(Prevention::Undisturbed, None),
+        ];
         let outcome = Outcome::new(Bug::LastPromise, false, 4.0, with, without);
         let json = serde_json::to_value(&outcome).unwrap();
         assert_eq!(json["bug"], "last-promise");
         assert_eq!((&json["runs"], &json["invalid"]), (&4.into(), &1.into()));
-        assert_eq!((&json["steering"], &json["immediate"]), (&2.into(), &1.into()));
-        assert_eq!((&json["missed"], &json["unsteered_violations"]), (&1.into(), &1.into()));
+        assert_eq!(
+            (&json["steering"], &json["immediate"]),
+            (&2.into(), &1.into())
+        );
+        assert_eq!(
+            (&json["missed"], &json["unsteered_violations"]),
+            (&1.into(), &1.into())
+        );
         assert_eq!(json["prediction_ms"]["greatest"], 300.0);
-        assert!(outcome.text().contains("50.0 %   paper  87 %"), "{}", outcome.text());
+        assert!(
+            outcome.text().contains("50.0 %   paper  87 %"),
+            "{}",
+            outcome.text()
+        );
         html::check_well_formed(&outcome.page());
     }
 }

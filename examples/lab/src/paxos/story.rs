@@ -87,7 +87,13 @@ impl Story {
             .marks
             .iter()
             .filter(|mark| matches!(mark.kind, MarkKind::Change | MarkKind::Veto))
-            .map(|mark| format!("{}: {}", mark.node.map(|it| it.to_string()).unwrap_or_default(), mark.text))
+            .map(|mark| {
+                format!(
+                    "{}: {}",
+                    mark.node.map(|it| it.to_string()).unwrap_or_default(),
+                    mark.text
+                )
+            })
             .collect();
         let prevention = if !is_ready {
             Prevention::Invalid
@@ -138,11 +144,18 @@ impl Story {
         cluster.order(B, json!({ "cut": [A] })).await?;
         let chose = stage
             .watch_until(ROUND_PATIENCE, |cluster, _| {
-                cluster.referee.state(A).is_some_and(|state| !state.chosen.is_empty())
+                cluster
+                    .referee
+                    .state(A)
+                    .is_some_and(|state| !state.chosen.is_empty())
             })
             .await;
         let referee = &stage.cluster.referee;
-        let knows = |node| referee.state(node).is_some_and(|state| !state.chosen.is_empty());
+        let knows = |node| {
+            referee
+                .state(node)
+                .is_some_and(|state| !state.chosen.is_empty())
+        };
         Ok(chose && !knows(B) && !knows(C))
     }
 
@@ -156,7 +169,9 @@ impl Story {
         cluster.order(C, json!({ "heal": true })).await?;
         cluster.pause_agent(C, false);
         if self.bug == Bug::VolatilePromise {
-            cluster.order(B, json!({ "reset": { "notice": true } })).await?;
+            cluster
+                .order(B, json!({ "reset": { "notice": true } }))
+                .await?;
         }
         let back_ms = epoch_ms().saturating_sub(stage.observer.started_ms);
         let until = stage.elapsed() + Duration::from_secs_f64(self.gap);
@@ -172,7 +187,10 @@ impl Story {
         cluster.call(B, &propose(B)).await?;
         stage
             .watch_until(CHOICE_PATIENCE, |cluster, _| {
-                cluster.referee.state(B).is_some_and(|state| !state.chosen.is_empty())
+                cluster
+                    .referee
+                    .state(B)
+                    .is_some_and(|state| !state.chosen.is_empty())
             })
             .await;
         stage.cluster.pause_agent(A, false);

@@ -1,0 +1,7 @@
+//! The command line of the token: `check`, `properties` and `node`.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    scry::main::<token::Token>()
+}
