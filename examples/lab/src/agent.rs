@@ -77,7 +77,7 @@ impl Seat {
         tuning: &Tuning,
     ) -> anyhow::Result<Agent> {
         let file = self.directory.join("scry.toml");
-        std::fs::write(&file, self.configuration(known, steering, tuning)?)?;
+        std::fs::write(&file, self.configuration(service, known, steering, tuning)?)?;
         let log = self.directory.join("agent.log");
         let arguments = [
             "agent".to_owned(),
@@ -111,6 +111,7 @@ impl Seat {
 
     fn configuration(
         &self,
+        service: &str,
         known: &[(NodeId, String)],
         steering: Steering,
         tuning: &Tuning,
@@ -145,6 +146,9 @@ impl Seat {
             losses,
             ..
         } = tuning;
+        // A checker starts with an empty environment, so its command line says which service it is of.
+        let executable = std::env::current_exe()?.display().to_string();
+        let checker = json!([executable, "service", service]);
         let certificates = self
             .directory
             .parent()
@@ -157,7 +161,7 @@ impl Seat {
              [peers]\nlisten = \"{}\"\ncertificate = {}\nkey = {}\nauthority = {}\nknown = [{}]\n\n\
              [neighborhood]\n{neighborhood}\n\n\
              [checkpoint]\nperiod_ms = {period_ms}\nround_ms = 500\n\n\
-             [checker]\ntime_ms = {time_ms}\nstates = {states}\ndepth = {depth}\n\n\
+             [checker]\ncommand = {checker}\ntime_ms = {time_ms}\nstates = {states}\ndepth = {depth}\n\n\
              [checker.faults]\nresets = {resets}\nsilent_resets = {silent_resets}\nlosses = {losses}\n\n\
              [steering]\nmode = \"steer\"\nttl_ms = {ttl_ms}\nkill_file = {}\n\n\
              [safety]\nisolate = \"{isolate}\"\n\n\
@@ -213,7 +217,7 @@ impl Agent {
     /// If it does not answer in what it should.
     pub(crate) async fn status(&self) -> anyhow::Result<Value> {
         let mut stream = UnixStream::connect(self.directory.join("admin.sock")).await?;
-        let request = "GET /status HTTP/1.1\r\nHost: agent\r\nConnection: close\r\n\r\n";
+        let request = "GET /status HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
         stream.write_all(request.as_bytes()).await?;
         let mut answer = Vec::new();
         tokio::time::timeout(PATIENCE, stream.read_to_end(&mut answer)).await??;

@@ -369,9 +369,9 @@ async fn make_certificates<S: Staged>(plan: &Plan<S>, directory: &Path) -> anyho
 
 /// Tells whether an agent has all it needs.
 fn is_at_work(status: &Value, steering: Steering) -> bool {
-    let controller = status.get("controller").unwrap_or(status);
-    let has_host = !controller["host"].is_null();
-    has_host && (steering != Steering::Full || controller["checker_ready"] == true)
+    let status = &status["steering"];
+    let has_host = !status["host"].is_null();
+    has_host && (steering != Steering::Full || status["checker_ready"] == true)
 }
 
 /// Returns the milliseconds since the epoch.

@@ -118,11 +118,12 @@ impl Demo {
     }
 }
 
-/// The settings of a node of the papers' tree: without a word on idle connections, so that a silent reset stays unseen.
+/// The settings of a node. Its timer says a word on every connection: without that, a parent whose child was reset in
+/// silence would never notice, and keep it from joining elsewhere for as long as that is steered away from.
 pub(crate) fn setup(bugs: Bugs) -> Setup {
     Setup {
         bootstrap: vec![NodeId::new(1)],
-        keepalive: false,
+        keepalive: true,
         bugs,
         ..Setup::default()
     }

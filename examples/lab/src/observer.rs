@@ -90,6 +90,8 @@ pub(crate) struct Observer {
     /// Where the first violation's trace is.
     pub(crate) first_trace: Option<PathBuf>,
     #[serde(skip)]
+    told_by: BTreeSet<(NodeId, String)>,
+    #[serde(skip)]
     joining: BTreeMap<NodeId, u64>,
 }
 
@@ -107,6 +109,7 @@ impl Observer {
             searches: 0,
             searched_ms: 0,
             first_trace: None,
+            told_by: BTreeSet::new(),
             joining: BTreeMap::new(),
         }
     }
@@ -175,10 +178,7 @@ impl Observer {
     fn record(&mut self, record: &Record, directory: &Path) {
         let node = record.node.0;
         let at_ms = record.time.as_millis();
-        let violation = record
-            .entry
-            .violation
-            .map(|violation| violation.to_string());
+        let violation = record.entry.violation;
         match &record.entry.what {
             What::Violation {
                 property,
@@ -191,23 +191,19 @@ impl Observer {
                     let folder = directory.join(node.to_string()).join("log").join("traces");
                     self.first_trace = Some(folder.join(trace));
                 }
-                self.predicted(at_ms, violation);
-                let what = if explanation.is_empty() {
-                    property
-                } else {
-                    explanation
-                };
-                let text = format!("in {depth} steps: {what}");
-                self.mark(at_ms, MarkKind::Prediction, Some(node), text);
+                let violation = violation.map(|violation| violation.to_string());
+                if self.predicted(at_ms, node, violation) {
+                    let what = match explanation.is_empty() {
+                        true => property,
+                        false => explanation,
+                    };
+                    let text = format!("in {depth} steps: {what}");
+                    self.mark(at_ms, MarkKind::Prediction, Some(node), text);
+                }
             }
-            What::Replay {
-                property,
-                errs: true,
-                ..
-            } => {
-                self.predicted(at_ms, violation);
-                let text = format!("still ahead: \"{property}\" would be broken");
-                self.mark(at_ms, MarkKind::Prediction, Some(node), text);
+            What::Replay { errs: true, .. } => {
+                let violation = violation.map(|violation| violation.to_string());
+                self.predicted(at_ms, node, violation);
             }
             What::FilterInstalled {
                 filters,
@@ -225,11 +221,17 @@ impl Observer {
         }
     }
 
-    fn predicted(&mut self, at_ms: u64, violation: Option<String>) {
+    /// Counts a prediction, and tells whether this node had not made it before.
+    fn predicted(&mut self, at_ms: u64, node: NodeId, violation: Option<String>) -> bool {
         self.predictions += 1;
-        self.violations.extend(violation);
         let took = at_ms.saturating_sub(self.started_ms);
         self.first_prediction_ms.get_or_insert(took);
+        let Some(violation) = violation else {
+            return true;
+        };
+        let is_news = self.told_by.insert((node, violation.clone()));
+        self.violations.insert(violation);
+        is_news
     }
 
     fn mark(&mut self, at_ms: u64, kind: MarkKind, node: Option<NodeId>, text: String) {

@@ -1,7 +1,8 @@
 //! The other parts this one executable plays, so that `cargo run -p lab` needs nothing else to be built.
 //!
-//! A cluster's nodes, agents, checkers and speculators are all this executable. Checkers and speculators are started by
-//! agents and nodes, which know nothing of the lab: a variable of the environment tells them which service they run.
+//! A cluster's nodes, agents, checkers and speculators are all this executable. Speculators are started by nodes, which
+//! know nothing of the lab: they inherit a variable that says which service they run. Checkers inherit nothing, and have
+//! it on the command line that their agent was configured with.
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -56,9 +57,11 @@ pub(crate) fn play() -> Option<ExitCode> {
 
 /// Becomes a checker or a speculator; returns if the role is none of these.
 fn enter() {
-    match std::env::var(SERVICE).as_deref() {
-        Ok(RandTree::NAME) => scry::enter::<RandTree>(),
-        Ok(Paxos::NAME) => scry::enter::<Paxos>(),
+    let inherited = std::env::var(SERVICE).ok();
+    let named = || std::env::args().skip(1).find(|it| it != "service");
+    match inherited.or_else(named).as_deref() {
+        Some(RandTree::NAME) => scry::enter::<RandTree>(),
+        Some(Paxos::NAME) => scry::enter::<Paxos>(),
         _ => {}
     }
 }

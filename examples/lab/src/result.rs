@@ -252,12 +252,17 @@ fn added_up(statuses: &BTreeMap<NodeId, Value>) -> BTreeMap<String, u64> {
 }
 
 fn add(value: &Value, total: &mut BTreeMap<String, u64>) {
-    let Value::Object(fields) = value else { return };
-    for (name, value) in fields {
-        match value.as_u64() {
-            Some(number) => *total.entry(name.clone()).or_default() += number,
-            None => add(value, total),
+    match value {
+        Value::Array(items) => items.iter().for_each(|item| add(item, total)),
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                match value.as_u64() {
+                    Some(number) => *total.entry(name.clone()).or_default() += number,
+                    None => add(value, total),
+                }
+            }
         }
+        _ => {}
     }
 }
 
@@ -269,8 +274,7 @@ mod tests {
 
     #[test]
     fn counts_of_agents_are_added_up_by_name() {
-        let status =
-            json!({ "node": "n1", "counts": { "unhelpful": 2, "inner": { "sent_bytes": 5 } } });
+        let status = json!({ "node": "n1", "counts": { "unhelpful": 2 }, "peers": [{ "sent_bytes": 2 }, { "sent_bytes": 3 }] });
         let statuses = [1, 2].map(|id| (NodeId::new(id), status.clone()));
         let total = added_up(&statuses.into_iter().collect());
         assert_eq!((total["unhelpful"], total["sent_bytes"]), (4, 10));
