@@ -2,7 +2,7 @@
 //!
 //! A thread reads, so that a cancellation arrives while a search goes on; when the agent is gone, so is the process.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::process::exit;
@@ -91,7 +91,7 @@ impl Shell for Link<'_> {
         let sent = frame::encode(&message).map(|bytes| self.stream.write_all(&bytes));
         match sent {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => give_up(EXIT_LINK, &error),
+            Ok(Err(error)) => lose(&error),
             Err(error) => give_up(EXIT_PROTOCOL, &error),
         }
     }
@@ -105,8 +105,8 @@ fn read(mut stream: UnixStream, jobs: &SyncSender<Box<Job>>, cancelled: &AtomicU
         match stream.read(&mut bytes) {
             Ok(0) => exit(0),
             Ok(length) => decoder.feed(&bytes[..length]),
-            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
-            Err(error) => give_up(EXIT_LINK, &error),
+            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+            Err(error) => lose(&error),
         }
         loop {
             match decoder.poll::<AgentToChecker>() {
@@ -122,6 +122,15 @@ fn read(mut stream: UnixStream, jobs: &SyncSender<Box<Job>>, cancelled: &AtomicU
                 Err(error) => give_up(EXIT_PROTOCOL, &error),
             }
         }
+    }
+}
+
+/// Ends the process because the link is gone: in good order if it is the agent that went away, whether or not it had
+/// heard all there was to hear.
+fn lose(error: &std::io::Error) -> ! {
+    match error.kind() {
+        ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => exit(0),
+        _ => give_up(EXIT_LINK, error),
     }
 }
 

@@ -59,6 +59,9 @@ pub enum Parcel<M> {
     Notice(Connection),
 }
 
+/// What one event leaves, and for whom.
+pub type Parcels<M> = Vec<(NodeId, Parcel<M>)>;
+
 /// What is on its way to one node.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Inbox<M> {
@@ -480,7 +483,7 @@ pub fn under_filter<M: Clone + Ord, T, C>(
     inbox: &mut Inbox<M>,
     event: &Event<M, T, C>,
     action: Action,
-) -> Option<(Vec<(NodeId, Parcel<M>)>, Option<NodeId>)> {
+) -> Option<(Parcels<M>, Option<NodeId>)> {
     let mut parcels = match action {
         Action::Drop | Action::Reset => before_handler(me, links, inbox, event)?,
         Action::Postpone | Action::Refuse | Action::Hold => return None,

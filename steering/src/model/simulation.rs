@@ -11,7 +11,7 @@ use scry_protocol::NodeId;
 use crate::model::event::{Event, EventOf, Input, InputOf, Step};
 use crate::model::fault::{Fault, Faults};
 use crate::model::handler::{self, Local, Outcome, Tosses};
-use crate::model::network::{self, Inbox, Links, Parcel};
+use crate::model::network::{self, Inbox, Links, Parcel, Parcels};
 use crate::model::steering::Steering;
 use crate::property::View;
 use crate::service::Service;
@@ -35,6 +35,9 @@ pub struct Simulation<S: Service> {
     faults: Faults,
     steering: Steering,
 }
+
+/// What an event leaves for others before a handler runs, and what the handler is given.
+type Begun<S> = (Parcels<<S as Service>::Message>, Option<InputOf<S>>);
 
 /// Why a step cannot be taken.
 #[derive(Debug, Eq, PartialEq, thiserror::Error)]
@@ -290,17 +293,13 @@ impl<S: Service> Simulation<S> {
 
     /// Does what an event does to a node's connections and inbox before a handler runs, and returns what it leaves for
     /// others and what the handler is given; `None` if the event cannot happen.
-    #[expect(
-        clippy::type_complexity,
-        reason = "two parts of one answer, taken apart at once by both callers"
-    )]
     fn before_handler(
         &self,
         id: NodeId,
         links: &mut Links,
         inbox: &mut Inbox<S::Message>,
         event: &EventOf<S>,
-    ) -> Option<(Vec<(NodeId, Parcel<S::Message>)>, Option<InputOf<S>>)> {
+    ) -> Option<Begun<S>> {
         match self.steering.action::<S>(id, event) {
             None => {
                 let parcels = network::before_handler(id, links, inbox, event)?;
