@@ -91,12 +91,8 @@ impl Demo {
         view: &mut View,
     ) -> anyhow::Result<RunResult> {
         let ids: Vec<NodeId> = (1..=self.nodes).map(NodeId::new).collect();
-        let bugs = Bugs {
-            update_sibling: true,
-            ..Bugs::default()
-        };
         let plan = Plan::<RandTree> {
-            nodes: ids.iter().map(|&id| (id, setup(bugs))).collect(),
+            nodes: ids.iter().map(|&id| (id, setup())).collect(),
             steering,
             link: Link {
                 delay_ms: 10,
@@ -118,13 +114,15 @@ impl Demo {
     }
 }
 
-/// The settings of a node. Its timer says a word on every connection: without that, a parent whose child was reset in
-/// silence would never notice, and keep it from joining elsewhere for as long as that is steered away from.
-pub(crate) fn setup(bugs: Bugs) -> Setup {
+/// The settings of a node. Its timer says a word on every connection, so that a parent whose child was reset in silence
+/// notices within a second, and one fault does not hide the next.
+fn setup() -> Setup {
     Setup {
         bootstrap: vec![NodeId::new(1)],
-        keepalive: true,
-        bugs,
+        bugs: Bugs {
+            update_sibling: true,
+            ..Bugs::default()
+        },
         ..Setup::default()
     }
 }

@@ -2,18 +2,19 @@
 //! alone, the second has the immediate check, and the third everything.
 //!
 //! A participant leaves by losing its state, and enters by joining again; its process stays. Half of those that leave
-//! do so silently. The network is a mesh of links with the paper's mean round trip (130 ms) and loss, not a topology of
+//! do so silently. As in the paper's tree nobody says a word on an idle connection, so a silent leave stays unseen until
+//! there is something to say; `--keepalive` changes that. The network is a mesh of links with the paper's mean round trip (130 ms) and loss, not a topology of
 //! 5 000 routers.
 
 use std::time::Duration;
 
-use randtree::{Bugs, Call, RandTree};
+use randtree::{Bugs, Call, RandTree, Setup};
 use scry::NodeId;
 
 use crate::Output;
 use crate::churn::{self, Churn};
 use crate::cluster::{Link, Plan, Steering};
-use crate::demo::{setup, tuning};
+use crate::demo::tuning;
 use crate::html;
 use crate::result::{Comparison, RunResult};
 use crate::stage::Stage;
@@ -29,11 +30,20 @@ pub(crate) struct Experiment {
     #[arg(long, default_value_t = 2.0)]
     minutes: f64,
     /// How often a minute some node leaves and comes back, on average (the paper's: 1).
-    #[arg(long, default_value_t = 20.0)]
+    #[arg(long, default_value_t = 30.0)]
     churn_per_minute: f64,
     /// Which share of those that leave tells nobody.
     #[arg(long, default_value_t = 0.5)]
     silent_share: f64,
+    /// How long a node stays away at most, in seconds.
+    #[arg(long, default_value_t = 15.0)]
+    away_max: f64,
+    /// How many children a node takes.
+    #[arg(long, default_value_t = 4)]
+    degree: u32,
+    /// Let nodes say a word on every connection each second.
+    #[arg(long)]
+    keepalive: bool,
     /// The bugs, by name, with commas between them; `none` for the repaired tree.
     #[arg(long, default_value = "update-sibling,new-root")]
     bugs: String,
@@ -87,8 +97,15 @@ impl Experiment {
         view: &mut View,
     ) -> anyhow::Result<RunResult> {
         let ids: Vec<NodeId> = (1..=self.nodes).map(NodeId::new).collect();
+        let setup = Setup {
+            bootstrap: vec![NodeId::new(1)],
+            degree_max: self.degree,
+            keepalive: self.keepalive,
+            bugs,
+            ..Setup::default()
+        };
         let plan = Plan::<RandTree> {
-            nodes: ids.iter().map(|&id| (id, setup(bugs))).collect(),
+            nodes: ids.iter().map(|&id| (id, setup.clone())).collect(),
             steering,
             link: Link {
                 delay_ms: self.delay_ms,
@@ -107,7 +124,7 @@ impl Experiment {
             per_minute: self.churn_per_minute,
             silent_share: self.silent_share,
             away_min: 0.3,
-            away_max: 3.0,
+            away_max: self.away_max.max(0.3),
         };
         acts.extend(churn::churn(&ids, churn, joined, end, self.seed));
         view.say(&format!(
