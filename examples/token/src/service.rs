@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use scry::{Context, NodeId, Property, Service, View};
+use scry::{Context, NodeId, Property, Service};
 use serde::{Deserialize, Serialize};
 
 /// How long a node waits for thanks.
@@ -148,7 +148,7 @@ impl Service for Token {
     fn properties() -> Vec<Property<Self>> {
         vec![Property::pair(
             "at most one node holds the token",
-            |view: &View<'_, Self>| view.state.holds.then_some(()),
+            |view: &scry::View<'_, Self>| view.state.holds.then_some(()),
             |_, _| false,
         )]
     }
