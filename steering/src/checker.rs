@@ -35,7 +35,7 @@ use crate::explore::{Counts, Limits, Options, Search, Stop, Strategy};
 use crate::model::event::Step;
 use crate::model::fault::Faults;
 use crate::model::simulation::Simulation;
-use crate::properties::{PropertyFile, Schema};
+use crate::properties;
 use crate::property::Property;
 use crate::service::Service;
 use crate::trace;
@@ -105,18 +105,12 @@ impl<S: Service> Checker<S> {
     }
 
     fn properties(&mut self, text: &str) -> Result<Vec<Property<S>>, String> {
-        if text.is_empty() {
-            return Ok(S::properties());
-        }
         if let Some((known, properties)) = &self.compiled
             && known == text
         {
             return Ok(properties.clone());
         }
-        let schema = Schema::of::<S>();
-        let set = PropertyFile::load("properties", text.as_bytes(), &schema, S::properties())
-            .map_err(|diagnostics| diagnostics.to_string())?;
-        let properties = set.properties();
+        let properties = properties::from_text::<S>(text)?;
         self.compiled = Some((text.to_owned(), properties.clone()));
         Ok(properties)
     }

@@ -68,7 +68,9 @@ pub fn main<S: Program>() -> ExitCode {
     ExitCode::from(run::<S>(std::env::args_os()))
 }
 
-fn run<S: Program>(arguments: impl IntoIterator<Item = std::ffi::OsString>) -> u8 {
+/// Runs a service's command line with these arguments, of which the first is the program's name, and returns the exit
+/// code: for a program that is more than one service.
+pub fn run<S: Program>(arguments: impl IntoIterator<Item = std::ffi::OsString>) -> u8 {
     let command = Arguments::<S::Options>::command()
         .about(S::ABOUT)
         .mut_subcommand("check", |check| check.after_help(catalogue::<S>()));

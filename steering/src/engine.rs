@@ -11,12 +11,14 @@
 //! | [`judge`] | properties, remembered by the ids they depend on |
 //! | [`world`] | node states, their successors, and what parcels do to them |
 //! | [`tables`] | the flat arrays the search reads, and nothing else |
+//! | [`sleep`] | which steps need not be taken, because another way to the same state is |
 //! | [`budget`] | what is left of the fault budget, as one word |
 
 pub mod budget;
 pub mod id;
 pub mod intern;
 pub mod judge;
+pub mod sleep;
 pub mod tables;
 pub mod transitions;
 pub mod world;

@@ -1,6 +1,7 @@
 //! The one line in a service's `main` that lets its own executable be started again as checker or speculator.
 
 use crate::checker::process;
+use crate::safety;
 use crate::service::Service;
 
 /// The environment variable by which an agent gives a process its role.
@@ -18,6 +19,10 @@ pub fn enter<S: Service>() {
     };
     match role.to_str() {
         Some("checker") => process::main::<S>(),
+        Some("speculator") => {
+            safety::serve::<S>();
+            std::process::exit(0);
+        }
         _ => {
             eprintln!("{ROLE_VARIABLE}={}: there is no such role", role.display());
             std::process::exit(EXIT_UNKNOWN_ROLE);

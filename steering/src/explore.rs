@@ -76,7 +76,7 @@ pub enum SearchError {
 pub struct Counts {
     /// States found.
     pub states: u64,
-    /// Steps looked up.
+    /// Steps taken, and steps passed over because another way to the same state is taken.
     pub transitions: u64,
     /// Steps to the farthest state.
     pub depth: u32,
@@ -230,7 +230,9 @@ impl<S: Service> Search<S> {
             return (Vec::new(), count);
         }
         let found = self.all_found();
-        let confirmed = found[known..].iter().filter_map(|found| self.confirm(found));
+        let confirmed = found[known..]
+            .iter()
+            .filter_map(|found| self.confirm(found));
         (confirmed.collect(), count)
     }
 

@@ -24,53 +24,38 @@ use std::time::{Duration, Instant};
 
 use scry_protocol::NodeId;
 use scry_protocol::filter::Mode;
-use scry_protocol::limit::{NAME_BYTES_MAX, TEXT_BYTES_MAX};
-use scry_protocol::link::host::{
-    FailedOpen, Failure, HostToAgent, Isolate, Rules, Surroundings, Veto,
-};
+use scry_protocol::link::host::{Failure, Isolate, Rules, Surroundings, Veto};
 
 use crate::context::Dice;
+use crate::hook::Request;
 use crate::model::event::InputOf;
-use crate::model::handler::{Local, Performed};
+use crate::model::handler::Local;
+use crate::properties;
 use crate::property::Property;
+use crate::runtime::guard::{Examined, Guard, Notice};
+use crate::runtime::run::Effects;
 use crate::safety::memory::Memory;
 use crate::safety::speculator::Speculator;
-use crate::safety::trial::{Trial, Verdict};
+use crate::safety::trial::{Broken, Trial, Verdict};
 use crate::service::Service;
 
 pub use speculator::serve;
 
-/// How many notes wait for the agent before the oldest go.
-const NOTES_MAX: usize = 256;
-
-/// What may become of an event.
-#[derive(Debug)]
-pub enum Examined<S: Service> {
-    /// The handler may run. If the copy was made in this process, its result is here and can be taken for the handler's.
-    Pass(Option<Performed<S>>),
-    /// The handler must not run.
-    Veto {
-        /// The property it would break.
-        property: String,
-        /// What would be wrong, in words.
-        explanation: String,
-    },
-}
+/// How many notices wait for the agent before the oldest go.
+const NOTICES_MAX: usize = 256;
 
 /// Tries handlers before they run.
 pub struct SafetyCheck<S: Service> {
     me: NodeId,
     executable: Option<PathBuf>,
     rules: Rules,
-    mode: Mode,
     properties: Vec<Property<S>>,
     surroundings: Option<Known<S>>,
     /// Whether it was said that the neighbors' states are too old.
     stale_told: bool,
     speculator: Option<Speculator>,
     memory: Memory,
-    failures: [u64; FAILURES],
-    notes: VecDeque<HostToAgent>,
+    notices: VecDeque<Notice>,
 }
 
 /// The neighbors' last known states, as they came and as they are judged.
@@ -80,11 +65,9 @@ struct Known<S: Service> {
     raw: Surroundings,
 }
 
-const FAILURES: usize = 7;
-
 /// How one attempt to get a verdict ended.
 enum Attempt<S: Service> {
-    Verdict(Verdict, Option<Performed<S>>),
+    Verdict(Verdict, Option<(Local<S>, Effects<S>)>),
     Failed(Failure, String),
 }
 
@@ -103,14 +86,12 @@ impl<S: Service> SafetyCheck<S> {
                 deadline_ms: 0,
                 surroundings_age_ms_max: 0,
             },
-            mode: Mode::Off,
             properties: Vec::new(),
             surroundings: None,
             stale_told: false,
             speculator: None,
             memory: Memory::default(),
-            failures: [0; FAILURES],
-            notes: VecDeque::new(),
+            notices: VecDeque::new(),
         }
     }
 
@@ -118,7 +99,7 @@ impl<S: Service> SafetyCheck<S> {
     pub fn set_rules(&mut self, rules: Rules) {
         self.memory.clear();
         self.speculator = None;
-        match trial::properties::<S>(&rules.properties) {
+        match properties::from_text::<S>(&rules.properties) {
             Ok(properties) => {
                 self.properties = properties;
                 self.rules = rules;
@@ -129,11 +110,6 @@ impl<S: Service> SafetyCheck<S> {
                 self.fail(Failure::RulesUnfit, error);
             }
         }
-    }
-
-    /// Sets how much it may do. The lower of this and a property's own mode counts.
-    pub fn set_mode(&mut self, mode: Mode) {
-        self.mode = mode;
     }
 
     /// Sets how long a verdict may take.
@@ -159,60 +135,9 @@ impl<S: Service> SafetyCheck<S> {
         });
     }
 
-    /// Tells whether events are checked at all.
-    pub fn is_on(&self) -> bool {
-        self.rules.isolate != Isolate::Off && self.mode != Mode::Off && !self.properties.is_empty()
-    }
-
     /// Returns the process id of the speculator, if one runs.
     pub fn speculator_id(&self) -> Option<u32> {
         self.speculator.as_ref()?.process_id()
-    }
-
-    /// Returns what the agent should hear: vetoes and failures.
-    pub fn poll_note(&mut self) -> Option<HostToAgent> {
-        self.notes.pop_front()
-    }
-
-    /// Tries the handler of an event. `describe` says what the event is, for people, if there is something to say.
-    pub fn examine(
-        &mut self,
-        setup: &S::Setup,
-        local: &Local<S>,
-        input: &InputOf<S>,
-        dice: Dice,
-        describe: impl FnOnce() -> String,
-    ) -> Examined<S> {
-        if !self.is_on() {
-            return Examined::Pass(None);
-        }
-        self.retire_stale();
-        let begun = Instant::now();
-        let (verdict, performed) = match self.attempt(setup, local, input, dice) {
-            Attempt::Verdict(verdict, performed) => (verdict, performed),
-            Attempt::Failed(failure, detail) => {
-                self.fail(failure, detail);
-                return Examined::Pass(None);
-            }
-        };
-        let Some(broken) = verdict.broken else {
-            return Examined::Pass(performed);
-        };
-        let acted = self.mode_of(&broken.property) == Mode::Steer;
-        self.note(Veto {
-            property: cut(broken.property.clone(), NAME_BYTES_MAX),
-            event: cut(describe(), TEXT_BYTES_MAX),
-            explanation: cut(broken.explanation.clone(), TEXT_BYTES_MAX),
-            acted,
-            elapsed_us: begun.elapsed().as_micros() as u64,
-        });
-        if !acted {
-            return Examined::Pass(performed);
-        }
-        Examined::Veto {
-            property: broken.property,
-            explanation: broken.explanation,
-        }
     }
 
     fn attempt(
@@ -295,43 +220,88 @@ impl<S: Service> SafetyCheck<S> {
         }
     }
 
-    fn mode_of(&self, property: &str) -> Mode {
+    fn mode_of(&self, property: &str, mode: Mode) -> Mode {
         let own = self.rules.modes.iter().find(|own| own.property == property);
-        own.map_or(self.mode, |own| own.mode.min(self.mode))
+        own.map_or(mode, |own| own.mode.min(mode))
     }
 
     fn fail(&mut self, failure: Failure, detail: String) {
-        let count = &mut self.failures[usize::from(u8::from(failure)) % FAILURES];
-        *count += 1;
-        let count = *count;
-        self.note(FailedOpen {
-            failure,
-            count,
-            detail: cut(detail, TEXT_BYTES_MAX),
-        });
+        self.notice(Notice::Failed(failure, detail));
     }
 
-    fn note(&mut self, note: impl Into<HostToAgent>) {
-        if self.notes.len() == NOTES_MAX {
-            self.notes.pop_front();
+    fn notice(&mut self, notice: Notice) {
+        if self.notices.len() == NOTICES_MAX {
+            self.notices.pop_front();
         }
-        self.notes.push_back(note.into());
+        self.notices.push_back(notice);
     }
 }
 
-/// Cuts a text to what a frame takes, at a whole character.
-fn cut(mut text: String, bytes_max: usize) -> String {
-    if text.len() > bytes_max {
-        text.truncate(text.floor_char_boundary(bytes_max));
+impl<S: Service> Guard<S> for SafetyCheck<S> {
+    fn examine(
+        &mut self,
+        mode: Mode,
+        setup: &S::Setup,
+        local: &Local<S>,
+        input: &InputOf<S>,
+        dice: Dice,
+    ) -> Examined<S> {
+        let off = self.rules.isolate == Isolate::Off || mode == Mode::Off;
+        if off || self.properties.is_empty() {
+            return Examined::Pass(None);
+        }
+        self.retire_stale();
+        let begun = Instant::now();
+        let (verdict, performed) = match self.attempt(setup, local, input, dice) {
+            Attempt::Verdict(verdict, performed) => (verdict, performed),
+            Attempt::Failed(failure, detail) => {
+                self.fail(failure, detail);
+                return Examined::Pass(None);
+            }
+        };
+        let Some(Broken {
+            property,
+            explanation,
+        }) = verdict.broken
+        else {
+            return Examined::Pass(performed);
+        };
+        match self.mode_of(&property, mode) {
+            Mode::Steer => Examined::Veto {
+                property,
+                explanation,
+            },
+            Mode::Audit => {
+                self.notice(Notice::WouldVeto(Veto {
+                    property,
+                    event: format!("{input:?}"),
+                    explanation,
+                    acted: false,
+                    elapsed_us: begun.elapsed().as_micros() as u64,
+                }));
+                Examined::Pass(performed)
+            }
+            Mode::Off => Examined::Pass(performed),
+        }
     }
-    text
+
+    fn inform(&mut self, request: Request) {
+        match request {
+            Request::Rules(rules) => self.set_rules(*rules),
+            Request::Surroundings(surroundings) => self.set_surroundings(surroundings),
+            Request::Predicted(_) | Request::Ended(_) => {}
+        }
+    }
+
+    fn poll_notice(&mut self) -> Option<Notice> {
+        self.notices.pop_front()
+    }
 }
 
 impl<S: Service> std::fmt::Debug for SafetyCheck<S> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("SafetyCheck")
             .field("isolate", &self.rules.isolate)
-            .field("mode", &self.mode)
             .finish_non_exhaustive()
     }
 }

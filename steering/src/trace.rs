@@ -1,7 +1,7 @@
 //! A predicted path spelled out: what happened where, what was said, and every state along the way.
 //!
 //! A trace is complete by itself, so that it can be looked at on a machine that has neither the service nor the cluster.
-//! It is written as JSON, packed.
+//! It is written as JSON, packed where it travels.
 //!
 //! | module | what it makes of a trace |
 //! |---|---|

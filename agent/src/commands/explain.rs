@@ -3,8 +3,8 @@
 use std::io::{self, Write};
 use std::path::PathBuf;
 
+use crate::log::Traces;
 use scry::trace::{json, mermaid, shiviz, text};
-use scry_agent::log::Traces;
 use scry_protocol::ViolationId;
 
 use super::{EXIT_CONFIGURATION, EXIT_FAILED, EXIT_FINE, EXIT_USAGE};

@@ -4,9 +4,9 @@ use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use scry_agent::log::Reader;
-use scry_agent::log::selection::{Selection, moment};
-use scry_agent::log::shown::{self, Style};
+use crate::log::Reader;
+use crate::log::selection::{Selection, moment};
+use crate::log::shown::{self, Style};
 use scry_protocol::NodeId;
 use scry_protocol::record::{KINDS, Timestamp};
 

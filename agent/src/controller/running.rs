@@ -343,7 +343,7 @@ impl Controller {
     pub(super) fn found(&mut self, now: Time, found: Found) {
         let violation = found.violation;
         let id = violation.id;
-        if !self.run.as_ref().is_some_and(|run| run.id == found.run) {
+        if self.run.as_ref().is_none_or(|run| run.id != found.run) {
             return;
         }
         let mode = self.mode_of(&violation.property);

@@ -7,8 +7,8 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use scry_agent::controller::disk;
-use scry_agent::log::{Traces, Writer, writer};
+use crate::controller::disk;
+use crate::log::{Traces, Writer, writer};
 use scry_protocol::ViolationId;
 use scry_protocol::record::{Entry, Timestamp};
 use tracing::warn;

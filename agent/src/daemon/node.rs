@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use crate::controller::{self, Controller};
 use scry::checkpoint::Time;
 use scry::checkpoint::manager::{CheckpointManager, Output};
-use scry_agent::controller::{self, Controller};
 use scry_protocol::frame;
 use scry_protocol::link::host::{AgentToHost, HostToAgent};
 use scry_protocol::link::peer::PeerMessage;

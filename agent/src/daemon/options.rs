@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use crate::controller;
 use scry::checkpoint::gather;
 use scry::checkpoint::manager::Options;
 use scry::checkpoint::neighborhood::{Clustering, Source};
 use scry::checkpoint::quota::{Absolute, Limits, Share};
-use scry_agent::controller;
 use scry_protocol::link::checker::{Budget, Faults};
 
 use crate::configuration::{self, Configuration, Loaded};

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use crate::controller::paths::Limits;
+use crate::controller::{Controller, disk};
+use crate::log::writer;
 use scry::checkpoint::CheckpointManager;
-use scry_agent::controller::paths::Limits;
-use scry_agent::controller::{Controller, disk};
-use scry_agent::log::writer;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;

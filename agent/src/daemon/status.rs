@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use scry_agent::controller;
+use crate::controller;
 use scry_protocol::{NodeId, Snapshot};
 use serde::Serialize;
 

@@ -14,17 +14,17 @@ use scry_protocol::link::host::{AgentToHost, Checkpoint, Hello, HostToAgent, Nei
 use scry_protocol::{CheckpointNumber, Content, Incarnation, NodeId};
 
 /// The executable under test.
-pub const SCRY: &str = env!("CARGO_BIN_EXE_scry");
+pub(crate) const SCRY: &str = env!("CARGO_BIN_EXE_scry");
 /// How long anything may take on a busy machine.
-pub const WAIT: Duration = Duration::from_secs(60);
+pub(crate) const WAIT: Duration = Duration::from_secs(60);
 
 static COUNT: AtomicU32 = AtomicU32::new(0);
 
 /// A folder of a test, gone when the test is over.
-pub struct Scratch(pub PathBuf);
+pub(crate) struct Scratch(pub(crate) PathBuf);
 
 impl Scratch {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let path = std::env::temp_dir().join(format!("scry-live-{}-{count}", std::process::id()));
         std::fs::create_dir_all(&path).unwrap();
@@ -39,7 +39,7 @@ impl Drop for Scratch {
 }
 
 /// Asks again until the answer is there, or panics when that takes too long.
-pub fn until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
+pub(crate) fn until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
     let end = Instant::now() + WAIT;
     loop {
         if let Some(answer) = ask() {
@@ -51,13 +51,13 @@ pub fn until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
 }
 
 /// Returns a port that was free a moment ago.
-pub fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.local_addr().unwrap().port()
 }
 
 /// Makes certificates for nodes one to three, and one node of another cluster.
-pub fn certificates(folder: &Path) {
+pub(crate) fn certificates(folder: &Path) {
     for (name, nodes) in [("certs", "1..3"), ("strangers", "1..3")] {
         let made = Command::new(SCRY)
             .args(["cert", "init"])
@@ -70,7 +70,7 @@ pub fn certificates(folder: &Path) {
 }
 
 /// Writes a configuration and returns its path.
-pub fn configuration(folder: &Path, node: u32, ports: &[(u32, u16)], more: &str) -> PathBuf {
+pub(crate) fn configuration(folder: &Path, node: u32, ports: &[(u32, u16)], more: &str) -> PathBuf {
     let own = ports.iter().find(|(id, _)| *id == node);
     let known: Vec<String> = ports
         .iter()
@@ -92,15 +92,15 @@ pub fn configuration(folder: &Path, node: u32, ports: &[(u32, u16)], more: &str)
 }
 
 /// An agent's process, killed when the test is over.
-pub struct Agent {
-    pub child: Child,
-    pub folder: PathBuf,
-    pub node: u32,
+pub(crate) struct Agent {
+    pub(crate) child: Child,
+    pub(crate) folder: PathBuf,
+    pub(crate) node: u32,
     lines: Arc<Mutex<Vec<String>>>,
 }
 
 impl Agent {
-    pub fn start(folder: &Path, node: u32, configuration: &Path) -> Self {
+    pub(crate) fn start(folder: &Path, node: u32, configuration: &Path) -> Self {
         let mut child = Command::new(SCRY)
             .args(["agent", "--log-format", "json", "--config"])
             .arg(configuration)
@@ -128,7 +128,7 @@ impl Agent {
     }
 
     /// Returns the lines of the agent's own log that contain a text.
-    pub fn said(&self, text: &str) -> Vec<String> {
+    pub(crate) fn said(&self, text: &str) -> Vec<String> {
         let lines = self.lines.lock().unwrap();
         lines
             .iter()
@@ -138,16 +138,16 @@ impl Agent {
     }
 
     /// Returns everything it said, for messages of failed assertions.
-    pub fn everything(&self) -> String {
+    pub(crate) fn everything(&self) -> String {
         self.lines.lock().unwrap().join("\n")
     }
 
-    pub fn socket(&self) -> PathBuf {
+    pub(crate) fn socket(&self) -> PathBuf {
         self.folder.join(format!("host{}.sock", self.node))
     }
 
     /// Sends a request to the agent and returns status and body.
-    pub fn ask(&self, method: &str, path: &str, body: &str) -> (u16, String) {
+    pub(crate) fn ask(&self, method: &str, path: &str, body: &str) -> (u16, String) {
         let socket = self.folder.join(format!("admin{}.sock", self.node));
         let mut stream = UnixStream::connect(socket).unwrap();
         stream.set_read_timeout(Some(WAIT)).unwrap();
@@ -160,13 +160,13 @@ impl Agent {
         (status, text.to_owned())
     }
 
-    pub fn status(&self) -> serde_json::Value {
+    pub(crate) fn status(&self) -> serde_json::Value {
         let (code, text) = self.ask("GET", "/status", "");
         assert_eq!(code, 200, "{text}");
         serde_json::from_str(&text).unwrap()
     }
 
-    pub fn signal(&self, name: &str) {
+    pub(crate) fn signal(&self, name: &str) {
         let done = Command::new("kill")
             .args([&format!("-{name}"), &self.child.id().to_string()])
             .status()
@@ -175,7 +175,7 @@ impl Agent {
     }
 
     /// Runs a command of `scry` against this agent.
-    pub fn command(&self, arguments: &[&str]) -> std::process::Output {
+    pub(crate) fn command(&self, arguments: &[&str]) -> std::process::Output {
         let socket = self.folder.join(format!("admin{}.sock", self.node));
         Command::new(SCRY)
             .args(arguments)
@@ -194,12 +194,12 @@ impl Drop for Agent {
 }
 
 /// A host that answers what an agent asks, in a thread of its own until it is dropped.
-pub struct TinyHost {
+pub(crate) struct TinyHost {
     stream: UnixStream,
-    pub heard: Arc<Mutex<Vec<AgentToHost>>>,
+    pub(crate) heard: Arc<Mutex<Vec<AgentToHost>>>,
 }
 
-pub fn hello(node: u32, incarnation: u64) -> HostToAgent {
+pub(crate) fn hello(node: u32, incarnation: u64) -> HostToAgent {
     HostToAgent::Hello(Hello {
         node: NodeId::new(node),
         incarnation: Incarnation::new(incarnation),
@@ -211,7 +211,7 @@ pub fn hello(node: u32, incarnation: u64) -> HostToAgent {
 }
 
 impl TinyHost {
-    pub fn attach(agent: &Agent, neighbors: &[u32]) -> Self {
+    pub(crate) fn attach(agent: &Agent, neighbors: &[u32]) -> Self {
         let mut stream = UnixStream::connect(agent.socket()).unwrap();
         let node = agent.node;
         stream

@@ -16,6 +16,8 @@ struct Node {
     orders: Option<ChildStdin>,
     lines: Receiver<Value>,
     address: String,
+    /// The state it reported last.
+    state: Value,
 }
 
 impl Node {
@@ -42,6 +44,7 @@ impl Node {
             child,
             lines,
             address: String::new(),
+            state: Value::Null,
         };
         let ready = node.wait("ready", |line| line["kind"] == "ready");
         node.address = ready["listen"].as_str().expect("an address").to_owned();
@@ -49,24 +52,33 @@ impl Node {
     }
 
     fn tell(&mut self, order: &Value) -> Value {
-        self.order(order);
+        let orders = self.orders.as_mut().expect("not closed yet");
+        writeln!(orders, "{order}").expect("the node reads");
         self.wait("an answer", |line| {
             line.get("done").is_some() || line.get("error").is_some()
         })
     }
 
-    fn order(&mut self, order: &Value) {
-        let orders = self.orders.as_mut().expect("not closed yet");
-        writeln!(orders, "{order}").expect("the node reads");
+    /// Waits until the state it reports is as described.
+    fn wait_state(&mut self, what: &str, fits: impl Fn(&Value) -> bool) {
+        if !fits(&self.state) {
+            self.wait(what, |line| line.get("state").is_some_and(&fits));
+        }
     }
 
     /// Waits for a line, skipping others.
-    fn wait(&self, what: &str, fits: impl Fn(&Value) -> bool) -> Value {
+    fn wait(&mut self, what: &str, fits: impl Fn(&Value) -> bool) -> Value {
         let until = Instant::now() + LIMIT;
         loop {
             match self.lines.recv_timeout(until - Instant::now()) {
-                Ok(line) if fits(&line) => return line,
-                Ok(_) => {}
+                Ok(line) => {
+                    if let Some(state) = line.get("state") {
+                        self.state = state.clone();
+                    }
+                    if fits(&line) {
+                        return line;
+                    }
+                }
                 Err(RecvTimeoutError::Timeout) => panic!("no line with {what} in {LIMIT:?}"),
                 Err(RecvTimeoutError::Disconnected) => panic!("ended without {what}"),
             }
@@ -110,18 +122,9 @@ fn tree_of_three() -> Vec<Node> {
             json!({ "done": "call" })
         );
     }
-    for node in &mut nodes {
-        node.order(&json!({ "state": true }));
-    }
-    nodes[0].wait("both children", |line| {
-        let children = line["state"]["children"].as_array();
-        children.is_some_and(|children| children.len() == 2)
-            || line["done"]["state"]["children"] == json!([2, 3])
-    });
-    for node in &nodes[1..] {
-        node.wait("its parent", |line| {
-            line["state"]["parent"] == 1 || line["done"]["state"]["parent"] == 1
-        });
+    nodes[0].wait_state("both children", |state| state["children"] == json!([2, 3]));
+    for node in &mut nodes[1..] {
+        node.wait_state("its parent", |state| state["parent"] == 1);
     }
     nodes
 }

@@ -124,7 +124,10 @@ fn main() -> anyhow::Result<()> {
     // `cargo test --benches` starts a bench without `--bench`: then it only has to show that it works.
     let test = has("--test") || !has("--bench");
     let runs = match arguments.iter().position(|argument| argument == "--runs") {
-        Some(at) => arguments.get(at + 1).context("--runs needs a number")?.parse()?,
+        Some(at) => arguments
+            .get(at + 1)
+            .context("--runs needs a number")?
+            .parse()?,
         None if test => 1,
         None => 21,
     };
@@ -149,13 +152,22 @@ fn main() -> anyhow::Result<()> {
         let rows = rows.iter().map(|row| {
             json!({ "story": row.name, "restore_ms": row.restore_ms, "found_ms": row.found_ms })
         });
-        println!("{}", json!({ "runs": runs, "rows": rows.collect::<Vec<_>>() }));
+        println!(
+            "{}",
+            json!({ "runs": runs, "rows": rows.collect::<Vec<_>>() })
+        );
         return Ok(());
     }
     println!("median of {runs} runs, milliseconds from the job on");
-    println!("{:<14} {:>10} {:>24}", "story", "restored", "first remedy proved");
+    println!(
+        "{:<14} {:>10} {:>24}",
+        "story", "restored", "first remedy proved"
+    );
     for row in rows {
-        println!("{:<14} {:>10.3} {:>24.2}", row.name, row.restore_ms, row.found_ms);
+        println!(
+            "{:<14} {:>10.3} {:>24.2}",
+            row.name, row.restore_ms, row.found_ms
+        );
     }
     Ok(())
 }

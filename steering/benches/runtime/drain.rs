@@ -18,13 +18,13 @@ use scry_protocol::link::host::{AgentToHost, TakeCheckpoint, Welcome};
 const PERIOD: Duration = Duration::from_millis(100);
 
 /// A socket that hooks may connect to.
-pub struct Drain {
+pub(crate) struct Drain {
     path: PathBuf,
     hooks: Arc<AtomicU32>,
 }
 
 impl Drain {
-    pub fn start() -> anyhow::Result<Self> {
+    pub(crate) fn start() -> anyhow::Result<Self> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("scry-bench-{}-{number}.socket", std::process::id());
@@ -41,12 +41,12 @@ impl Drain {
         Ok(Self { path, hooks })
     }
 
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
     /// Waits until so many hooks have been heard.
-    pub fn wait_for_hooks(&self, count: u32) -> anyhow::Result<()> {
+    pub(crate) fn wait_for_hooks(&self, count: u32) -> anyhow::Result<()> {
         let limit = Instant::now() + Duration::from_secs(30);
         while self.hooks.load(Ordering::Acquire) < count {
             if Instant::now() > limit {

@@ -11,7 +11,7 @@ const WINDOW: u32 = 32;
 const RETRY: Duration = Duration::from_millis(200);
 
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq, Serialize, Deserialize)]
-pub struct Echo {
+pub(crate) struct Echo {
     pub answers: u32,
     goal: Option<(NodeId, Way, u32)>,
     asked: u32,
@@ -20,25 +20,25 @@ pub struct Echo {
 }
 
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
-pub enum Way {
+pub(crate) enum Way {
     Datagram,
     Stream,
 }
 
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
-pub enum Message {
+pub(crate) enum Message {
     Question(Way, [u8; 16]),
     Answer(Way, [u8; 16]),
 }
 
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
-pub enum Call {
+pub(crate) enum Call {
     /// Ask until so many answers came in all.
     Go { to: NodeId, way: Way, rounds: u32 },
 }
 
 impl Way {
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Datagram => "UDP",
             Self::Stream => "TCP",

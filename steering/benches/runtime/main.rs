@@ -11,6 +11,8 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeValLike;
 use scry::runtime::{Handle, Options, spawn};
 use scry::{NodeId, hook};
 use serde_json::json;
@@ -24,8 +26,16 @@ const TWO: NodeId = NodeId::new(2);
 struct Contender {
     way: Way,
     hooked: bool,
-    /// Messages a second, for each turn.
-    rates: Vec<f64>,
+    /// What each turn took.
+    turns: Vec<Turn>,
+}
+
+/// What one turn took for each message, in microseconds.
+#[derive(Clone, Copy)]
+struct Turn {
+    wall_us: f64,
+    /// Of all processors together, the thread that stands in for the agent included: what a busy machine cannot blur.
+    cpu_us: f64,
 }
 
 fn main() -> anyhow::Result<()> {
@@ -48,7 +58,7 @@ fn main() -> anyhow::Result<()> {
             [false, true].map(|hooked| Contender {
                 way,
                 hooked,
-                rates: Vec::new(),
+                turns: Vec::new(),
             })
         })
         .collect();
@@ -64,47 +74,76 @@ fn main() -> anyhow::Result<()> {
         };
         for at in order {
             let Contender { way, hooked, .. } = contenders[at];
-            let rate = runtime.block_on(measure(way, hooked, rounds))?;
-            contenders[at].rates.push(rate);
+            let turn = runtime.block_on(measure(way, hooked, rounds))?;
+            contenders[at].turns.push(turn);
         }
     }
-    let rows: Vec<_> = contenders
+    let rows: Vec<Row> = contenders
         .chunks(2)
-        .map(|pair| {
-            let (plain, hooked) = (median(&pair[0].rates), median(&pair[1].rates));
-            let ratios = pair[0].rates.iter().zip(&pair[1].rates);
-            let ratios: Vec<f64> = ratios.map(|(plain, hooked)| hooked / plain).collect();
-            (pair[0].way, plain, hooked, median(&ratios))
-        })
+        .map(|pair| Row::of(&pair[0], &pair[1]))
         .collect();
     if has("--json") {
-        let rows = rows.iter().map(|(way, plain, hooked, ratio)| {
-            json!({
-                "transport": way.name(),
-                "plain_messages_per_second": plain,
-                "hooked_messages_per_second": hooked,
-                "ratio": ratio,
-            })
-        });
+        let rows: Vec<_> = rows.iter().map(Row::json).collect();
         println!(
             "{}",
-            json!({ "runs": runs, "rounds": rounds, "rows": rows.collect::<Vec<_>>() })
+            json!({ "runs": runs, "rounds": rounds, "rows": rows })
         );
         return Ok(());
     }
-    println!("{runs} turns of {rounds} echoes; medians, and the median of the turns' ratios");
-    for (way, plain, hooked, ratio) in rows {
+    println!("{runs} turns of {rounds} echoes; medians, and the medians of the turns' ratios");
+    for row in rows {
         println!(
-            "{:<4} {plain:>10.0} messages/s without hook, {hooked:>10.0} with: {:.1} %",
-            way.name(),
-            ratio * 100.0
+            "{:<4} {:>8.0} messages/s without hook, {:>8.0} with: {:.1} % by the clock, {:.1} % by processor time",
+            row.transport,
+            row.plain,
+            row.hooked,
+            row.ratio * 100.0,
+            row.cpu_ratio * 100.0,
         );
     }
     Ok(())
 }
 
-/// Runs echoes between two fresh nodes, and returns how many messages went by in a second.
-async fn measure(way: Way, hooked: bool, rounds: u32) -> anyhow::Result<f64> {
+/// What came of one transport.
+struct Row {
+    transport: &'static str,
+    /// Messages a second without a hook.
+    plain: f64,
+    /// And with one.
+    hooked: f64,
+    /// The second over the first, by the clock.
+    ratio: f64,
+    /// The same by processor time.
+    cpu_ratio: f64,
+}
+
+impl Row {
+    fn of(plain: &Contender, hooked: &Contender) -> Self {
+        let rate =
+            |contender: &Contender| 1e6 / median(contender.turns.iter().map(|it| it.wall_us));
+        let turns = || plain.turns.iter().zip(&hooked.turns);
+        Self {
+            transport: plain.way.name(),
+            plain: rate(plain),
+            hooked: rate(hooked),
+            ratio: median(turns().map(|(plain, hooked)| plain.wall_us / hooked.wall_us)),
+            cpu_ratio: median(turns().map(|(plain, hooked)| plain.cpu_us / hooked.cpu_us)),
+        }
+    }
+
+    fn json(&self) -> serde_json::Value {
+        json!({
+            "transport": self.transport,
+            "plain_messages_per_second": self.plain,
+            "hooked_messages_per_second": self.hooked,
+            "ratio": self.ratio,
+            "cpu_ratio": self.cpu_ratio,
+        })
+    }
+}
+
+/// Runs echoes between two fresh nodes, and returns what a message took.
+async fn measure(way: Way, hooked: bool, rounds: u32) -> anyhow::Result<Turn> {
     let drain = Drain::start()?;
     let node = |id: NodeId| -> anyhow::Result<Handle<Echo>> {
         let mut options = Options::new(id, ());
@@ -144,7 +183,7 @@ async fn measure(way: Way, hooked: bool, rounds: u32) -> anyhow::Result<f64> {
     })
     .await?;
     finish(warm).await?;
-    let begun = Instant::now();
+    let (begun, cpu) = (Instant::now(), cpu_us()?);
     one.call(Call::Go {
         to: TWO,
         way,
@@ -152,14 +191,25 @@ async fn measure(way: Way, hooked: bool, rounds: u32) -> anyhow::Result<f64> {
     })
     .await?;
     finish(warm + rounds).await?;
-    let elapsed = begun.elapsed().as_secs_f64();
+    let messages = f64::from(rounds) * 2.0;
+    let turn = Turn {
+        wall_us: begun.elapsed().as_secs_f64() * 1e6 / messages,
+        cpu_us: (cpu_us()? - cpu) / messages,
+    };
     one.shutdown().await;
     two.shutdown().await;
-    Ok(f64::from(rounds) * 2.0 / elapsed)
+    Ok(turn)
 }
 
-fn median(values: &[f64]) -> f64 {
-    let mut values = values.to_vec();
+/// Returns the processor time this process has had, in microseconds.
+fn cpu_us() -> anyhow::Result<f64> {
+    let usage = getrusage(UsageWho::RUSAGE_SELF)?;
+    let micros = usage.user_time().num_microseconds() + usage.system_time().num_microseconds();
+    Ok(micros as f64)
+}
+
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]
 }

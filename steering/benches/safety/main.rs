@@ -10,7 +10,9 @@ use std::time::{Duration, Instant};
 
 use paxos::Paxos;
 use scry::model::event::{Event, Input, InputOf};
-use scry::model::handler::{Local, perform};
+use scry::model::handler::Local;
+use scry::runtime::guard::Guard;
+use scry::runtime::run::run;
 use scry::safety::SafetyCheck;
 use scry::{Dice, Service, Stamp};
 use scry_protocol::filter::Mode;
@@ -27,9 +29,7 @@ struct Subject {
 }
 
 fn main() {
-    if std::env::var_os("SCRY_ROLE").is_some_and(|role| role == "speculator") {
-        return scry::safety::serve::<Paxos>();
-    }
+    scry::enter::<Paxos>();
     if std::env::var_os("SCRY_ECHO").is_some() {
         return echo();
     }
@@ -43,14 +43,16 @@ fn main() {
     let subject = subject();
     let bare = median(rounds * 10, |round| {
         let input = &subject.inputs[round % subject.inputs.len()];
-        let performed = perform(
+        let mut local = subject.local.clone();
+        let mut dice = dice(round);
+        let ran = run(
             subject.node,
             &subject.setup,
-            &subject.local,
-            input,
-            dice(round),
+            &mut local,
+            input.clone(),
+            &mut dice,
         );
-        std::hint::black_box(performed).expect("no panic");
+        std::hint::black_box((local, ran)).1.expect("no panic");
     });
     let forms = [Isolate::Clone, Isolate::Speculator, Isolate::Fork]
         .map(|form| (form, checked(&subject, form, rounds)));
@@ -119,14 +121,13 @@ fn checked(subject: &Subject, form: Isolate, rounds: usize) -> Duration {
         surroundings_age_ms_max: 60_000,
     };
     let mut check = SafetyCheck::<Paxos>::new(subject.node, None);
-    check.set_mode(Mode::Steer);
     check.set_rules(rules());
     // Each round in a state of its own, or the memory would answer.
     let mut local = subject.local.clone();
     median(rounds, |round| {
         local.ticks = round as u64;
         let input = &subject.inputs[round % subject.inputs.len()];
-        let examined = check.examine(&subject.setup, &local, input, dice(round), String::new);
+        let examined = check.examine(Mode::Steer, &subject.setup, &local, input, dice(round));
         std::hint::black_box(examined);
     })
 }

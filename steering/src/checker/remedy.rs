@@ -1,8 +1,8 @@
 //! Filters against a violation, and the proof that one helps and does no harm (A-96…A-101).
 //!
 //! The events of the path that this node handles are tried from the earliest on, and for each the narrowest filter first.
-//! A candidate is put in force at the state just before the event it would act on, and what follows is searched, with
-//! everybody's reactions, at least as deep as the path and deep enough for the sender to try once more:
+//! A candidate acts on its event, stays in force, and what follows is searched, with everybody's reactions, at least as
+//! deep as the path and deep enough for the sender to try once more:
 //!
 //! - The property must not be broken there: a filter that only puts the violation off is of no use.
 //! - No other property may be broken there that is not broken as well if the event runs: else the filter would be to
@@ -23,8 +23,8 @@ use serde::Serialize;
 use crate::checker::spell::is_steerable;
 use crate::checker::{Pace, cut};
 use crate::explore::{Limits, Options, Search, Stop, Strategy, Violation};
-use crate::model::event::{Event, EventOf, Step};
 use crate::hook::kind_of;
+use crate::model::event::{Event, EventOf, Step};
 use crate::model::simulation::Simulation;
 use crate::model::steering::{Rule, Steering, digest_of};
 use crate::property::Property;
@@ -73,14 +73,18 @@ struct Searched<S: Service> {
 
 impl<S: Service> Searched<S> {
     fn broken(&self) -> impl Iterator<Item = &str> {
-        self.violations.iter().map(|violation| violation.property.as_str())
+        self.violations
+            .iter()
+            .map(|violation| violation.property.as_str())
     }
 }
 
 impl<S: Service> Prover<'_, S> {
     pub(crate) fn remedies(mut self, violation: ViolationId) -> Remedies {
         let steerable = self.path.iter().find(|step| is_steerable::<S>(&step.event));
-        let neighbor = steerable.map(|step| step.node).filter(|&node| node != self.me);
+        let neighbor = steerable
+            .map(|step| step.node)
+            .filter(|&node| node != self.me);
         let mut remedies = Remedies {
             neighbor,
             ..Remedies::default()
@@ -120,25 +124,39 @@ impl<S: Service> Prover<'_, S> {
         let length = self.path.len();
         let depth = length.max(length - at + RETRY_STEPS);
         let steered = before.steered(Steering::new(vec![rule.clone()]));
-        let ahead = self.explore(&steered, depth)?;
-        if let Some(again) = ahead.violations.iter().find(|v| v.property == self.property) {
-            let steps = again.path.len();
-            return Err(format!("it only puts it off, by {steps} events"));
+        let branches = acted(steered, &self.path[at]);
+        let mut others = BTreeSet::new();
+        for branch in &branches {
+            let ahead = self.explore(branch, depth - 1)?;
+            if let Some(again) = ahead
+                .violations
+                .iter()
+                .find(|v| v.property == self.property)
+            {
+                let steps = again.path.len();
+                return Err(format!("it only puts it off, by {steps} events"));
+            }
+            others.extend(ahead.broken().map(str::to_owned));
         }
-        let others: BTreeSet<String> = ahead.broken().map(str::to_owned).collect();
         if !others.is_empty() {
             let run = self.after(&self.path[..=at])?;
-            let without = self.explore(&run, depth)?;
+            let without = self.explore(&run, depth - 1)?;
             refuse_new(&others, &without.broken().map(str::to_owned).collect())?;
         }
         self.judge_from_start(rule)?;
-        self.judge_reworded(rule, &steered, depth)
+        for branch in &branches {
+            self.judge_reworded(rule, branch, depth - 1)?;
+        }
+        Ok(())
     }
 
     /// Judges what the filter does from the start state on, off the path too.
     fn judge_from_start(&mut self, rule: &Rule) -> Result<(), String> {
         let length = self.path.len();
-        let steered = self.start.clone().steered(Steering::new(vec![rule.clone()]));
+        let steered = self
+            .start
+            .clone()
+            .steered(Steering::new(vec![rule.clone()]));
         let mut broken: BTreeSet<String> = self
             .explore(&steered, length)?
             .broken()
@@ -243,6 +261,19 @@ impl<S: Service> Prover<'_, S> {
     }
 }
 
+/// Returns the states after a filter has acted on an event: several if the node chooses what to do about a connection
+/// that is reset. What is postponed or refused leaves the state as it is.
+fn acted<S: Service>(steered: Simulation<S>, step: &Step<S>) -> Vec<Simulation<S>> {
+    let acts = |(taken, after): (Step<S>, Simulation<S>)| {
+        (taken.node == step.node && taken.event == step.event).then_some(after)
+    };
+    let branches: Vec<Simulation<S>> = steered.successors().into_iter().filter_map(acts).collect();
+    match branches.is_empty() {
+        true => vec![steered],
+        false => branches,
+    }
+}
+
 fn refuse_new(with: &BTreeSet<String>, without: &BTreeSet<String>) -> Result<(), String> {
     match with.difference(without).next() {
         Some(broken) => Err(format!("another property may be broken then: {broken}")),
@@ -283,7 +314,9 @@ fn candidates<S: Service>(node: NodeId, event: &EventOf<S>) -> Vec<Rule> {
                 kind: kind.clone(),
                 content,
             });
-            matchers.map(|matcher| rule(matcher, Action::Postpone)).collect()
+            matchers
+                .map(|matcher| rule(matcher, Action::Postpone))
+                .collect()
         }
         Event::Call(call) => {
             let kind = kind_of(call).to_owned();
@@ -291,7 +324,9 @@ fn candidates<S: Service>(node: NodeId, event: &EventOf<S>) -> Vec<Rule> {
                 kind: kind.clone(),
                 content,
             });
-            matchers.map(|matcher| rule(matcher, Action::Refuse)).collect()
+            matchers
+                .map(|matcher| rule(matcher, Action::Refuse))
+                .collect()
         }
         _ => Vec::new(),
     }

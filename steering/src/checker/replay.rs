@@ -7,8 +7,8 @@
 use std::collections::BTreeSet;
 
 use crate::engine::PANIC_PROPERTY;
-use crate::model::event::{Event, EventOf, Step};
 use crate::hook::kind_of;
+use crate::model::event::{Event, EventOf, Step};
 use crate::model::network;
 use crate::model::simulation::{Effectiveness, Simulation};
 use crate::property::{Judgement, Property};
@@ -57,7 +57,10 @@ fn broken<'a, S: Service>(
     properties: &'a [Property<S>],
 ) -> impl Iterator<Item = String> + 'a {
     let views = state.views();
-    let panicked = state.nodes().values().any(|node| node.local.panic.is_some());
+    let panicked = state
+        .nodes()
+        .values()
+        .any(|node| node.local.panic.is_some());
     let names = properties
         .iter()
         .filter(move |property| property.judge(&views) == Judgement::Violated)
@@ -74,7 +77,10 @@ fn find<S: Service>(state: &Simulation<S>, old: &Step<S>) -> Option<EventOf<S>> 
     }
     let mut now: Vec<EventOf<S>> = network::arrivals(old.node, &node.links, &node.inbox);
     now.extend(network::network_faults(&node.links, &node.inbox));
-    let place = |likeness| now.iter().position(|event| is_like(event, &old.event) == likeness);
+    let place = |likeness| {
+        now.iter()
+            .position(|event| is_like(event, &old.event) == likeness)
+    };
     let at = place(Likeness::Same).or_else(|| place(Likeness::Kind))?;
     Some(now.swap_remove(at))
 }
@@ -89,13 +95,33 @@ enum Likeness {
 fn is_like<M: Eq + serde::Serialize, T, C>(now: &Event<M, T, C>, old: &Event<M, T, C>) -> Likeness {
     use Event::{Deliver, Disconnect, Duplicate, Hangup, Lose, Receive, Refuse};
     match (now, old) {
-        (Deliver { from, message }, Deliver { from: f, message: m })
-        | (Lose { from, message }, Lose { from: f, message: m })
-        | (Duplicate { from, message }, Duplicate { from: f, message: m })
+        (
+            Deliver { from, message },
+            Deliver {
+                from: f,
+                message: m,
+            },
+        )
+        | (
+            Lose { from, message },
+            Lose {
+                from: f,
+                message: m,
+            },
+        )
+        | (
+            Duplicate { from, message },
+            Duplicate {
+                from: f,
+                message: m,
+            },
+        )
         | (
             Receive { from, message, .. },
             Receive {
-                from: f, message: m, ..
+                from: f,
+                message: m,
+                ..
             },
         ) => match from == f {
             true if message == m => Likeness::Same,

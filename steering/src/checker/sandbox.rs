@@ -5,9 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use landlock::{
-    ABI, Access, AccessFs, AccessNet, Ruleset, RulesetAttr, RulesetStatus, Scope,
-};
+use landlock::{ABI, Access, AccessFs, AccessNet, Ruleset, RulesetAttr, RulesetStatus, Scope};
 use nix::libc;
 use nix::sys::prctl;
 use nix::sys::resource::{Resource, setrlimit};
@@ -94,8 +92,9 @@ fn filter_calls() -> Result<(), String> {
     // What `clone3` is asked cannot be seen by a filter; without it, the C library falls back to `clone`, which can.
     let hidden = BTreeMap::from([(libc::SYS_clone3, Vec::new())]);
     let refuse = |code: i32| SeccompAction::Errno(code as u32);
-    apply(allowed, refuse(libc::EPERM), SeccompAction::Allow)?;
-    apply(hidden, SeccompAction::Allow, refuse(libc::ENOSYS))
+    // In this order: the list does not allow to install another filter.
+    apply(hidden, SeccompAction::Allow, refuse(libc::ENOSYS))?;
+    apply(allowed, refuse(libc::EPERM), SeccompAction::Allow)
 }
 
 fn apply(
@@ -112,10 +111,8 @@ fn apply(
 }
 
 fn calls() -> Result<BTreeMap<i64, Vec<SeccompRule>>, String> {
-    let mut rules: BTreeMap<i64, Vec<SeccompRule>> = ALLOWED
-        .iter()
-        .map(|&call| (call, Vec::new()))
-        .collect();
+    let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
+        ALLOWED.iter().map(|&call| (call, Vec::new())).collect();
     let threads = libc::CLONE_THREAD as u64;
     let me = u64::from(std::process::id());
     // Threads but no processes; limits and signals of this process but of no other.

@@ -75,10 +75,13 @@ fn sends<S: Service>(state: &Simulation<S>, step: &Step<S>) -> Vec<(NodeId, S::M
     };
     let setup = &state.setups()[&step.node];
     let outcome = handler::run(step.node, setup, &node.local, &input, &step.tosses);
-    let sends = outcome.effects.into_iter().filter_map(|effect| match effect {
-        Effect::Send { to, message } => Some((to, message)),
-        _ => None,
-    });
+    let sends = outcome
+        .effects
+        .into_iter()
+        .filter_map(|effect| match effect {
+            Effect::Send { to, message } => Some((to, message)),
+            _ => None,
+        });
     sends.collect()
 }
 

@@ -105,8 +105,7 @@ pub fn restore<S: Service>(snapshot: &Snapshot, faults: Faults) -> Result<Start<
 
 fn read<S: Service>(member: &Member) -> Result<Read<S>, String> {
     let content = member.body.read().map_err(|error| error.to_string())?;
-    let (setup, captured) =
-        capture::read::<S>(&content).map_err(|error| error.to_string())?;
+    let (setup, captured) = capture::read::<S>(&content).map_err(|error| error.to_string())?;
     Ok(Read {
         content,
         setup,
@@ -203,13 +202,21 @@ fn traffic<S: Service>(
     }
     let mut say = |count: u64, what: &str| {
         if count > 0 {
-            remarks.push(format!("{count} messages on their way are not known: {what}"));
+            remarks.push(format!(
+                "{count} messages on their way are not known: {what}"
+            ));
         }
     };
     say(flying.unlisted, "their sender did not keep them");
     say(unreadable, "they cannot be read");
-    say(doubtful, "a former life of the receiver may have received them");
-    say(astray, "their connection is gone, or what came before them is missing");
+    say(
+        doubtful,
+        "a former life of the receiver may have received them",
+    );
+    say(
+        astray,
+        "their connection is gone, or what came before them is missing",
+    );
     inboxes
 }
 
@@ -218,7 +225,9 @@ fn connection_of<S: Service>(
     members: &BTreeMap<NodeId, Read<S>>,
     message: &InFlight,
 ) -> Option<Connection> {
-    let InFlight { from, to, serial, .. } = *message;
+    let InFlight {
+        from, to, serial, ..
+    } = *message;
     if from == to {
         // A node reaches itself by one connection that is always there.
         let opener = from;
@@ -255,11 +264,16 @@ fn receiving(
     peer: NodeId,
     (incarnation, serial): (Incarnation, u32),
 ) -> Option<&Receiving> {
-    content.channels.as_ref()?.receiving.iter().find(|receiving| {
-        receiving.peer == peer
-            && receiving.transport == Transport::Stream
-            && (receiving.incarnation, receiving.serial) == (incarnation, serial)
-    })
+    content
+        .channels
+        .as_ref()?
+        .receiving
+        .iter()
+        .find(|receiving| {
+            receiving.peer == peer
+                && receiving.transport == Transport::Stream
+                && (receiving.incarnation, receiving.serial) == (incarnation, serial)
+        })
 }
 
 /// Tells whether the other end of a connection had it in its present life, and has it no more.

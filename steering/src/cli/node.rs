@@ -18,6 +18,7 @@ use crate::cli::{EXIT_FINE, EXIT_PANIC, EXIT_SYSTEM, EXIT_USAGE, check};
 use crate::hook;
 use crate::program::Program;
 use crate::runtime::{self, DiskOptions, Emulation, End, Kind, Options};
+use crate::safety::SafetyCheck;
 
 /// What `node` can be asked.
 #[derive(Debug, clap::Args)]
@@ -228,6 +229,7 @@ fn options<S: Program>(arguments: &Node) -> Result<Options<S>, Vec<String>> {
             rate_kbps: arguments.rate_kbps,
         },
         hook: Some(hook),
+        guard: Some(Box::new(SafetyCheck::new(arguments.id, None))),
         ..Options::new(arguments.id, setup)
     })
 }

@@ -2,6 +2,7 @@
 
 use crate::engine::budget::Budgets;
 use crate::engine::id::{BundleId, Id, NodeStateId};
+use crate::engine::sleep::Nodes;
 use crate::model::fault::Fault;
 use crate::model::handler::mix;
 
@@ -51,6 +52,8 @@ pub(crate) struct Successor {
     pub(crate) to: u16,
     /// Whom it touches beside its own node.
     pub(crate) reach: Reach,
+    /// Whether it deals in datagrams only.
+    pub(crate) plain: bool,
 }
 
 /// The rest of a successor.
@@ -61,10 +64,14 @@ pub(crate) struct Details {
     pub(crate) sends_count: u16,
     /// The position of the node.
     pub(crate) node: u16,
+    /// Its number among the steps of its node state.
+    pub(crate) number: u32,
     /// The fault it is, if any.
     pub(crate) fault: Option<Fault>,
     /// Whether the state after it must be judged.
     pub(crate) noteworthy: bool,
+    /// Who is asleep in the state after it.
+    pub(crate) asleep: Nodes,
 }
 
 /// How much of a state a step touches beside the word of its node.
@@ -90,9 +97,13 @@ pub(crate) struct Send {
 /// Where a node state's successors stand: first those the network brings, then the internal ones.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Range {
+    /// The node state's spread word, once more: who reads the one reads the other.
+    pub(crate) mixed: u64,
     pub(crate) start: u32,
     pub(crate) arrivals: u32,
     pub(crate) all: u32,
+    /// Whether all of them are plain.
+    pub(crate) plain: bool,
 }
 
 /// What is known so far, by node state.
@@ -125,11 +136,15 @@ pub(crate) enum Looked {
 
 impl Range {
     /// Looks busy, so that the inner loop needs to tell it apart only where something can happen.
-    pub(crate) const UNKNOWN: Self = Self {
-        start: u32::MAX,
-        arrivals: u32::MAX,
-        all: u32::MAX,
-    };
+    fn unknown(mixed: u64) -> Self {
+        Self {
+            mixed,
+            start: u32::MAX,
+            arrivals: u32::MAX,
+            all: u32::MAX,
+            plain: false,
+        }
+    }
 
     #[inline]
     pub(crate) fn is_unknown(self) -> bool {
@@ -155,9 +170,10 @@ impl Tables {
     /// Makes room for one more node state.
     pub(crate) fn push(&mut self, agent: u32, stance: u64) {
         self.stances.push(stance);
-        self.mixed.push(mix(self.mixed.len() as u64));
+        let mixed = mix(self.mixed.len() as u64);
+        self.mixed.push(mixed);
         self.agents.push(agent);
-        self.ranges.push(Range::UNKNOWN);
+        self.ranges.push(Range::unknown(mixed));
         self.deliveries.push();
     }
 

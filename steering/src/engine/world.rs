@@ -11,6 +11,7 @@ use crate::engine::id::{
 };
 use crate::engine::intern::Interner;
 use crate::engine::judge::Finding;
+use crate::engine::sleep;
 use crate::engine::tables::{Details, Looked, Range, Reach, Send, Successor, Tables};
 use crate::engine::transitions::{EventIds, Transitions, Typed};
 use crate::model::event::{Event, Input, Step};
@@ -225,10 +226,17 @@ impl<T: Transitions> World<T> {
         for event in internal {
             self.add_successors(word, &state, event);
         }
+        for (number, details) in self.tables.details[start..].iter_mut().enumerate() {
+            details.number = number as u32;
+        }
         self.tables.ranges[word as usize] = Range {
+            mixed: self.tables.mixed[word as usize],
             start: u32::try_from(start).expect("fewer than four billion successors"),
             arrivals: (arrivals_end - start) as u32,
             all: (self.tables.successors.len() - start) as u32,
+            plain: self.tables.successors[start..]
+                .iter()
+                .all(|successor| successor.plain),
         };
     }
 
@@ -354,6 +362,8 @@ impl<T: Transitions> World<T> {
         parcels: Vec<(NodeId, Parcel<MessageId>)>,
     ) {
         let next = self.admit(state.position as usize, local, links, inbox);
+        let plain = self.states.value(next).links == state.links
+            && sleep::is_plain(self.events.value(label.event), &parcels);
         let sends_start = self.tables.sends.len();
         self.add_sends(self.members[state.position as usize], parcels);
         let sends_count = self.tables.sends.len() - sends_start;
@@ -368,12 +378,19 @@ impl<T: Transitions> World<T> {
             (1, None) => Reach::One,
             _ => Reach::Further,
         };
-        let first = self.tables.sends.get(sends_start);
+        let sends = &self.tables.sends[sends_start..];
+        let asleep = if plain {
+            sleep::after(state.position as usize, sends)
+        } else {
+            0
+        };
+        let first = sends.first();
         self.tables.successors.push(Successor {
             next: next.index() as u32,
             bundle: first.map_or(BundleId::ZERO, |send| send.bundle),
             to: first.map_or(0, |send| send.to),
             reach,
+            plain,
         });
         self.tables.details.push(Details {
             sends_start: u32::try_from(sends_start).expect("fewer than four billion sends"),
@@ -382,6 +399,8 @@ impl<T: Transitions> World<T> {
             node: u16::try_from(state.position).expect("a system has fewer than 65 536 nodes"),
             fault,
             noteworthy,
+            number: 0,
+            asleep,
         });
     }
 

@@ -2,8 +2,9 @@
 //!
 //! A level is worked off in blocks. For each block:
 //!
-//! 1. *Expand*, in parallel and read-only: look every step up, and sort the fingerprints it leads to by shard. What
-//!    the tables do not know is put aside.
+//! 1. *Expand*, in parallel and read-only: look every step up, but for those of sleepers (see
+//!    [`sleep`](crate::engine::sleep)), and sort the fingerprints they lead to by shard. What the tables do not know is
+//!    put aside.
 //! 2. *Learn*, alone: run the handlers and deliveries that were put aside.
 //! 3. *Absorb*, in parallel, a shard at a time: insert the fingerprints; a new one becomes a state of the next level.
 //! 4. *Judge*, alone: look at the new states whose step could have broken a property.
@@ -119,7 +120,7 @@ impl Breadth {
             transitions: 0,
             expanded_before: 0,
             pieces: Vec::new(),
-            chunks: (0..=CHUNKS).map(|_| Chunk::new()).collect(),
+            chunks: (0..=CHUNKS).map(|_| Chunk::new(width)).collect(),
             pruning,
             fine: HashSet::default(),
             known: HashSet::default(),
@@ -269,7 +270,11 @@ impl Breadth {
 
     fn absorb(&mut self, tables: &Tables, threads: usize) {
         let candidates: usize = self.chunks.iter().map(Chunk::len).sum();
-        self.transitions += candidates as u64;
+        let slept = self
+            .chunks
+            .iter_mut()
+            .map(|chunk| std::mem::take(&mut chunk.slept));
+        self.transitions += candidates as u64 + slept.sum::<u64>();
         let before: usize = self.shards.iter().map(|shard| shard.seen.len()).sum();
         let around = Surroundings {
             tables,
@@ -344,11 +349,15 @@ impl Breadth {
                 number += shard.next.len() as u32;
             }
         }
-        let width = self.width;
-        let vectors = self.shards.iter_mut().map(|shard| {
-            let empty = Vectors::with_capacity(width, shard.next.len());
-            std::mem::replace(&mut shard.next, empty)
-        });
+        let done = std::mem::replace(&mut self.level, Level::new(Vec::new())).recycle();
+        let room = done
+            .into_iter()
+            .chain(std::iter::repeat_with(|| Vectors::new(self.width)));
+        let vectors = self
+            .shards
+            .iter_mut()
+            .zip(room)
+            .map(|(shard, room)| std::mem::replace(&mut shard.next, room));
         self.level = Level::new(vectors.collect());
         self.cursor = 0;
         let level = &self.level;

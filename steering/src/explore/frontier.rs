@@ -1,5 +1,6 @@
 //! The states of one level, waiting to be expanded, as small as their words allow.
 
+use crate::engine::sleep::Nodes;
 use crate::engine::tables::Word;
 use crate::explore::prefetch::prefetch;
 
@@ -8,6 +9,8 @@ use crate::explore::prefetch::prefetch;
 pub(crate) struct Vectors {
     width: usize,
     words: Words,
+    /// For each vector, who is asleep in it.
+    asleep: Vec<Nodes>,
 }
 
 #[derive(Debug)]
@@ -24,29 +27,37 @@ pub(crate) enum Rows<'a> {
 }
 
 impl Vectors {
-    pub(crate) fn with_capacity(width: usize, count: usize) -> Self {
+    pub(crate) fn new(width: usize) -> Self {
         Self {
             width,
-            words: Words::Narrow(Vec::with_capacity(count * width)),
+            words: Words::Narrow(Vec::new()),
+            asleep: Vec::new(),
         }
+    }
+
+    /// Forgets the vectors, but keeps their room.
+    fn clear(&mut self) {
+        match &mut self.words {
+            Words::Narrow(words) => words.clear(),
+            Words::Wide(words) => words.clear(),
+        }
+        self.asleep.clear();
     }
 
     pub(crate) fn len(&self) -> usize {
-        let words = match &self.words {
-            Words::Narrow(words) => words.len(),
-            Words::Wide(words) => words.len(),
-        };
-        words / self.width
+        self.asleep.len()
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        match &self.words {
+        let words = match &self.words {
             Words::Narrow(words) => words.len() * 2,
             Words::Wide(words) => words.len() * 4,
-        }
+        };
+        words + self.asleep.len() * size_of::<Nodes>()
     }
 
-    pub(crate) fn push(&mut self, vector: &[u32]) {
+    pub(crate) fn push(&mut self, vector: &[u32], asleep: Nodes) {
+        self.asleep.push(asleep);
         if let Words::Narrow(words) = &mut self.words {
             if vector.iter().all(|&word| word <= u32::from(u16::MAX)) {
                 words.extend(vector.iter().map(|&word| word as u16));
@@ -61,20 +72,22 @@ impl Vectors {
 
     /// Appends a copy of a vector and hands it out to be changed. Both must be in words of the same size.
     #[inline]
-    pub(crate) fn push_copy<'a>(&'a mut self, row: Rows<'_>) -> Option<RowMut<'a>> {
-        match (&mut self.words, row) {
+    pub(crate) fn push_copy<'a>(&'a mut self, row: Rows<'_>, asleep: Nodes) -> Option<RowMut<'a>> {
+        let copy = match (&mut self.words, row) {
             (Words::Narrow(words), Rows::Narrow(row)) => {
                 let at = words.len();
                 words.extend_from_slice(row);
-                Some(RowMut::Narrow(&mut words[at..]))
+                RowMut::Narrow(&mut words[at..])
             }
             (Words::Wide(words), Rows::Wide(row)) => {
                 let at = words.len();
                 words.extend_from_slice(row);
-                Some(RowMut::Wide(&mut words[at..]))
+                RowMut::Wide(&mut words[at..])
             }
-            _ => None,
-        }
+            _ => return None,
+        };
+        self.asleep.push(asleep);
+        Some(copy)
     }
 
     #[cold]
@@ -128,7 +141,7 @@ impl Rows<'_> {
     }
 
     /// Returns one word.
-    #[inline]
+    #[cfg(test)]
     pub(crate) fn word(&self, at: usize) -> u32 {
         match self {
             Self::Narrow(words) => words[at].get(),
@@ -152,6 +165,13 @@ impl Level {
             starts.push(starts[starts.len() - 1] + shard.len());
         }
         Self { shards, starts }
+    }
+
+    /// Gives the room of its vectors back, to be filled anew.
+    pub(crate) fn recycle(self) -> Vec<Vectors> {
+        let mut shards = self.shards;
+        shards.iter_mut().for_each(Vectors::clear);
+        shards
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -181,18 +201,20 @@ impl Level {
         self.shards[*hint].rows(index..index + 1)
     }
 
-    /// Returns the vectors of a range in runs, each with the place of its first.
+    /// Returns the vectors of a range in runs, each with the place of its first and with who is asleep in them.
     pub(crate) fn runs(
         &self,
         range: std::ops::Range<usize>,
-    ) -> impl Iterator<Item = (usize, Rows<'_>)> {
+    ) -> impl Iterator<Item = (usize, Rows<'_>, &[Nodes])> {
         let mut at = range.start;
         std::iter::from_fn(move || {
             (at < range.end).then(|| {
                 let (first, shard) = (at, self.shard_at(at));
                 at = range.end.min(self.starts[shard + 1]);
                 let start = self.starts[shard];
-                (first, self.shards[shard].rows(first - start..at - start))
+                let range = first - start..at - start;
+                let vectors = &self.shards[shard];
+                (first, vectors.rows(range.clone()), &vectors.asleep[range])
             })
         })
     }
@@ -204,10 +226,10 @@ mod tests {
 
     #[test]
     fn a_vector_that_needs_wide_words_widens_those_before_it() {
-        let mut vectors = Vectors::with_capacity(2, 0);
+        let mut vectors = Vectors::new(2);
         let all: [[u32; 2]; 4] = [[1, 2], [65_535, 0], [65_536, 7], [3, u32::MAX]];
         for vector in &all {
-            vectors.push(vector);
+            vectors.push(vector, 0);
         }
         let mut loaded = [0; 2];
         for (at, vector) in all.iter().enumerate() {
@@ -220,14 +242,14 @@ mod tests {
     #[test]
     fn a_level_reads_as_one_sequence_over_empty_shards() {
         let shard = |values: &[u32]| {
-            let mut vectors = Vectors::with_capacity(1, 0);
-            values.iter().for_each(|&value| vectors.push(&[value]));
+            let mut vectors = Vectors::new(1);
+            values.iter().for_each(|&value| vectors.push(&[value], 0));
             vectors
         };
         let level = Level::new(vec![shard(&[]), shard(&[5, 6]), shard(&[]), shard(&[7, 8])]);
         let read = |range| {
             let runs = level.runs(range);
-            runs.map(|(at, rows)| (at, rows.word(0)))
+            runs.map(|(at, rows, _)| (at, rows.word(0)))
                 .collect::<Vec<_>>()
         };
         assert_eq!(read(0..4), [(0, 5), (2, 7)]);

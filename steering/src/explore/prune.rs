@@ -37,6 +37,12 @@ impl Pruning {
         }
     }
 
+    /// Tells whether anything is pruned.
+    #[inline]
+    pub(crate) fn is_on(&self) -> bool {
+        matches!(self, Self::LocalOnce { .. })
+    }
+
     /// Tells whether a local state's actions were not tried yet.
     #[inline]
     pub(crate) fn is_fresh(&self, agent: u32) -> bool {

@@ -15,7 +15,7 @@ pub struct Report<S: Service> {
     pub strategy: Strategy,
     /// How many different states it found, the start state among them.
     pub states: u64,
-    /// How many steps it looked up.
+    /// How many steps are possible in the states it expanded. Not all are taken: some ways that meet are walked once.
     pub transitions: u64,
     /// The number of steps to the farthest state.
     pub depth: u32,

@@ -70,8 +70,10 @@ impl Fingerprints {
         let mask = self.lines.len() - 1;
         let mut at = fingerprint as usize & mask;
         loop {
-            if let Some(free) = self.lines[at].0.iter_mut().find(|slot| **slot == 0) {
-                *free = fingerprint;
+            let Line(slots) = &mut self.lines[at];
+            let filled: usize = slots.iter().map(|&slot| usize::from(slot != 0)).sum();
+            if filled < SLOTS {
+                slots[filled] = fingerprint;
                 return;
             }
             at = (at + 1) & mask;

@@ -10,7 +10,7 @@ use rustc_hash::FxHasher;
 use scry_protocol::NodeId;
 use serde::{Deserialize, Serialize};
 
-use crate::context::{Chance, Context, Dice, Effect, Stamp};
+use crate::context::{Chance, Context, Effect, Stamp};
 use crate::model::event::{Input, InputOf};
 use crate::service::Service;
 
@@ -116,74 +116,6 @@ pub fn run<S: Service>(
         Ok(()) => chance.into_outcome(service, timers, effects, anonymous),
         Err(said) => panicked(local, Some(said), chance.recorded),
     }
-}
-
-/// One run of a handler with dice thrown in advance, as it happens at a live node.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Performed<S: Service> {
-    /// The node afterwards.
-    pub local: Local<S>,
-    /// All the handler asked for, timers with their durations too, in order.
-    pub effects: Vec<Effect<S::Message, S::Timer>>,
-    /// How often it looked at dice or clock. If never, it does the same with any.
-    pub asked: u32,
-}
-
-/// Runs the handler for `input` on a copy of a live node.
-///
-/// # Errors
-///
-/// What the handler said when it panicked.
-pub fn perform<S: Service>(
-    node: NodeId,
-    setup: &S::Setup,
-    local: &Local<S>,
-    input: &InputOf<S>,
-    dice: Dice,
-) -> Result<Performed<S>, String> {
-    let mut chance = Dice {
-        ticks: local.ticks,
-        ..dice
-    };
-    let mut timers = local.timers.clone();
-    if let Input::Timer(timer) = input {
-        timers.retain(|armed| armed != timer);
-    }
-    let mut service = local.service.clone();
-    let mut effects = Vec::new();
-    quietly(|| {
-        let cx = &mut Context::new(node, setup, &mut chance, &mut effects);
-        match input.clone() {
-            Input::Message { from, message } => service.on_message(cx, from, message),
-            Input::Timer(timer) => service.on_timer(cx, timer),
-            Input::Call(call) => service.on_call(cx, call),
-            Input::Disconnect(peer) => service.on_disconnect(cx, peer),
-            Input::Restart => {
-                timers.clear();
-                service = S::start(cx, Some(service.disk()));
-            }
-        }
-    })?;
-    for effect in &effects {
-        match effect {
-            Effect::Arm { timer, .. } => timers.push(timer.clone()),
-            Effect::Cancel { timer } => timers.retain(|armed| armed != timer),
-            Effect::Send { .. } | Effect::Disconnect { .. } => {}
-        }
-    }
-    timers.sort_unstable();
-    timers.dedup();
-    let local = Local {
-        service,
-        timers,
-        ticks: chance.ticks,
-        panic: None,
-    };
-    Ok(Performed {
-        local,
-        effects,
-        asked: chance.asked,
-    })
 }
 
 /// Starts a node again with what its last life left on disk.
@@ -375,6 +307,17 @@ thread_local! {
 
 /// Runs a handler, catching its panic without the usual report: in a search it is a finding, not an accident.
 fn quietly(run: impl FnOnce()) -> Result<(), String> {
+    let ended = in_silence(|| catch_unwind(AssertUnwindSafe(run)));
+    ended.map_err(|payload| match payload.downcast::<String>() {
+        Ok(said) => *said,
+        Err(payload) => payload
+            .downcast::<&str>()
+            .map_or_else(|_| "no message".to_owned(), |said| (*said).to_owned()),
+    })
+}
+
+/// Keeps panics on this thread from being reported, while `run` catches them.
+pub(crate) fn in_silence<R>(run: impl FnOnce() -> R) -> R {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
         let usual = std::panic::take_hook();
@@ -385,14 +328,9 @@ fn quietly(run: impl FnOnce()) -> Result<(), String> {
         }));
     });
     let before = QUIET.replace(true);
-    let ended = catch_unwind(AssertUnwindSafe(run));
+    let result = run();
     QUIET.set(before);
-    ended.map_err(|payload| match payload.downcast::<String>() {
-        Ok(said) => *said,
-        Err(payload) => payload
-            .downcast::<&str>()
-            .map_or_else(|_| "no message".to_owned(), |said| (*said).to_owned()),
-    })
+    result
 }
 
 #[cfg(test)]

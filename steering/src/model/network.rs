@@ -178,12 +178,14 @@ impl<M: Clone + Ord> Inbox<M> {
     /// Returns what waits on connections, in order for each connection: its sender, the connection, and the message or
     /// nothing for the end of it.
     pub fn segments(&self) -> impl Iterator<Item = (NodeId, Connection, Option<&M>)> {
-        self.channels.iter().flat_map(|(from, connection, segments)| {
-            segments.iter().map(move |segment| match segment {
-                Segment::Message { message, .. } => (*from, *connection, Some(message)),
-                Segment::Close => (*from, *connection, None),
+        self.channels
+            .iter()
+            .flat_map(|(from, connection, segments)| {
+                segments.iter().map(move |segment| match segment {
+                    Segment::Message { message, .. } => (*from, *connection, Some(message)),
+                    Segment::Close => (*from, *connection, None),
+                })
             })
-        })
     }
 
     /// Returns the messages waiting on connections, in order for each connection.
@@ -489,7 +491,10 @@ pub fn under_filter<M: Clone + Ord, T, C>(
         _ => return Some((parcels, None)),
     };
     let gone = hang_up(links, inbox, peer);
-    parcels.extend(gone.into_iter().map(|connection| (peer, Parcel::Notice(connection))));
+    parcels.extend(
+        gone.into_iter()
+            .map(|connection| (peer, Parcel::Notice(connection))),
+    );
     inbox.tidy(me, links);
     Some((parcels, Some(peer)))
 }

@@ -10,8 +10,8 @@ use scry_protocol::filter::{Action, Matcher};
 use scry_protocol::{Digest, NodeId};
 use serde::Serialize;
 
-use crate::model::event::{Event, EventOf};
 use crate::hook::kind_of;
+use crate::model::event::{Event, EventOf};
 use crate::service::Service;
 
 /// What a filter does at a node.
@@ -46,7 +46,10 @@ impl Steering {
 
     /// Returns what becomes of an event at a node, or `None` if it runs.
     pub fn action<S: Service>(&self, node: NodeId, event: &EventOf<S>) -> Option<Action> {
-        let rule = self.rules.iter().find(|rule| rule.matches::<S>(node, event))?;
+        let rule = self
+            .rules
+            .iter()
+            .find(|rule| rule.matches::<S>(node, event))?;
         Some(rule.action)
     }
 }

@@ -115,6 +115,22 @@ impl PropertyFile {
     }
 }
 
+/// Compiles the text of a property file for a service, and lists what must hold in every state. An empty text stands
+/// for the properties the service brings along.
+///
+/// # Errors
+///
+/// Everything that is wrong with the text, for people.
+pub fn from_text<S: Service>(text: &str) -> Result<Vec<Property<S>>, String> {
+    if text.is_empty() {
+        return Ok(S::properties());
+    }
+    let schema = Schema::of::<S>();
+    PropertyFile::load("properties.toml", text.as_bytes(), &schema, S::properties())
+        .map(|set| set.properties())
+        .map_err(|errors| errors.to_string())
+}
+
 impl<S: Service> PropertySet<S> {
     /// Lists what the engine must judge in every state: the parts of all `always` properties that are not off.
     pub fn properties(&self) -> Vec<Property<S>> {

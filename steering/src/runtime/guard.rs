@@ -1,6 +1,6 @@
 //! The seam for a check that comes before every handler, such as the immediate safety check.
 
-use scry_protocol::NodeId;
+use scry_protocol::filter::Mode;
 use scry_protocol::link::host::{Failure, Veto};
 
 use crate::context::Dice;
@@ -29,10 +29,11 @@ pub enum Examined<S: Service> {
 ///
 /// Whatever goes wrong inside a guard, it answers [`Examined::Pass`]: a service is never worse off for being guarded.
 pub trait Guard<S: Service>: Send {
-    /// Examines an event. The handler has not run, and runs with these dice if it may.
+    /// Examines an event, and does no more about it than `mode` allows. The handler has not run, and runs with these
+    /// dice if it may.
     fn examine(
         &mut self,
-        me: NodeId,
+        mode: Mode,
         setup: &S::Setup,
         local: &Local<S>,
         input: &InputOf<S>,

@@ -56,7 +56,7 @@ pub fn run<S: Service>(
     setup: &S::Setup,
     local: &mut Local<S>,
     input: InputOf<S>,
-    mut dice: Dice,
+    dice: &mut Dice,
 ) -> Result<Effects<S>, Panicked> {
     let mut effects = Vec::new();
     if let Input::Timer(timer) = &input {
@@ -64,7 +64,7 @@ pub fn run<S: Service>(
     }
     let service = &mut local.service;
     caught(|| {
-        let cx = &mut Context::new(me, setup, &mut dice, &mut effects);
+        let cx = &mut Context::new(me, setup, dice, &mut effects);
         match input {
             Input::Message { from, message } => service.on_message(cx, from, message),
             Input::Timer(timer) => service.on_timer(cx, timer),

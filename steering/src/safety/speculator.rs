@@ -22,6 +22,7 @@ use crate::capture;
 use crate::context::Dice;
 use crate::model::event::InputOf;
 use crate::model::handler::Local;
+use crate::properties;
 use crate::property::Property;
 use crate::safety::child::{self, CheckError};
 use crate::safety::trial::{self, Trial, Verdict};
@@ -301,7 +302,7 @@ pub fn serve<S: Service>() {
     let mut neighbors: Vec<(NodeId, Local<S>)> = Vec::new();
     while let Ok(order) = read(&mut stream) {
         match order {
-            Order::Rules(text) => properties = trial::properties(&text),
+            Order::Rules(text) => properties = properties::from_text(&text),
             Order::Surroundings(surroundings) => neighbors = trial::neighbors(&surroundings).0,
             Order::Check(check) => {
                 let id = check.id;

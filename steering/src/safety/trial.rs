@@ -8,9 +8,9 @@ use crate::capture;
 use crate::context::Dice;
 use crate::engine::PANIC_PROPERTY;
 use crate::model::event::InputOf;
-use crate::model::handler::{self, Local, Performed};
-use crate::properties::{PropertyFile, Schema};
+use crate::model::handler::{Local, in_silence};
 use crate::property::{Judgement, Property, View};
+use crate::runtime::run::{Effects, Panicked, run};
 use crate::service::Service;
 
 /// What a trial is made with.
@@ -47,10 +47,12 @@ impl<S: Service> Trial<'_, S> {
         local: &Local<S>,
         input: &InputOf<S>,
         dice: Dice,
-    ) -> (Verdict, Option<Performed<S>>) {
-        let performed = match handler::perform(self.me, self.setup, local, input, dice) {
-            Ok(performed) => performed,
-            Err(said) => {
+    ) -> (Verdict, Option<(Local<S>, Effects<S>)>) {
+        let (mut copy, mut dice) = (local.clone(), dice);
+        let ran = in_silence(|| run(self.me, self.setup, &mut copy, input.clone(), &mut dice));
+        let effects = match ran {
+            Ok(effects) => effects,
+            Err(Panicked(said)) => {
                 let broken = Broken {
                     property: PANIC_PROPERTY.to_owned(),
                     explanation: format!("{}: {said}", self.me),
@@ -63,7 +65,7 @@ impl<S: Service> Trial<'_, S> {
                 return (verdict, None);
             }
         };
-        let after = self.views(&performed.local);
+        let after = self.views(&copy);
         let broken = self
             .properties
             .iter()
@@ -73,8 +75,9 @@ impl<S: Service> Trial<'_, S> {
                 property: property.name().to_owned(),
                 explanation: property.explain(&after).unwrap_or_default(),
             });
-        let asked = performed.asked;
-        (Verdict { broken, asked }, Some(performed))
+        drop(after);
+        let asked = dice.asked;
+        (Verdict { broken, asked }, Some((copy, effects)))
     }
 
     fn views<'v>(&'v self, local: &'v Local<S>) -> Vec<View<'v, S>> {
@@ -90,17 +93,6 @@ impl<S: Service> Trial<'_, S> {
         views.sort_unstable_by_key(|view| view.id);
         views
     }
-}
-
-/// Compiles the properties of a file's text; those of the service itself if there is none.
-pub(super) fn properties<S: Service>(text: &str) -> Result<Vec<Property<S>>, String> {
-    if text.is_empty() {
-        return Ok(S::properties());
-    }
-    let schema = Schema::of::<S>();
-    PropertyFile::load("properties.toml", text.as_bytes(), &schema, S::properties())
-        .map(|set| set.properties())
-        .map_err(|errors| errors.to_string())
 }
 
 /// Reads the neighbors that can be read, and says what is wrong with the others.

@@ -86,7 +86,8 @@ fn start(out: &mut String, trace: &Trace) {
     let others = trace.start.keys().filter(|node| !nodes.contains(node));
     let others: Vec<String> = others.map(NodeId::to_string).collect();
     if !others.is_empty() {
-        put(out, &format!("  {} take no part\n", others.join(", ")));
+        let take = if others.len() == 1 { "takes" } else { "take" };
+        put(out, &format!("  {} {take} no part\n", others.join(", ")));
     }
 }
 

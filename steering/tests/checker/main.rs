@@ -3,12 +3,15 @@
 
 mod differential;
 mod pupil;
-mod replay;
 mod remedies;
+mod replay;
 mod restore;
 mod snapshot;
 mod stories;
 mod support;
-#[expect(dead_code, reason = "shared with the engine's tests, which use all of it")]
+#[expect(
+    dead_code,
+    reason = "shared with the engine's tests, which use all of it"
+)]
 #[path = "../engine/table.rs"]
 mod table;

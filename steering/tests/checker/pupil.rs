@@ -125,9 +125,10 @@ impl Service for Pupil {
 
     fn properties() -> Vec<Property<Self>> {
         let never = |value: u64| {
-            Property::node(format!("no node has {value}"), move |view: &scry::View<'_, Self>| {
-                view.state.value != value
-            })
+            Property::node(
+                format!("no node has {value}"),
+                move |view: &scry::View<'_, Self>| view.state.value != value,
+            )
         };
         vec![never(BAD), never(8), never(7)]
     }

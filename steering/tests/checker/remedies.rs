@@ -24,8 +24,18 @@ fn remedy(story: Story) -> Result<String, String> {
 #[test]
 fn a_98_a_filter_that_breaks_another_property_is_not_taken() {
     let reason = remedy(Story::Harm).expect_err("no filter is safe");
-    assert!(reason.contains("drop First from n0 at n1: another property may be broken then: no node has 8"), "{reason}");
-    assert!(reason.contains("connection First from n0 at n1: another property may be broken then: no node has 7"), "{reason}");
+    assert!(
+        reason.contains(
+            "drop First from n0 at n1: another property may be broken then: no node has 8"
+        ),
+        "{reason}"
+    );
+    assert!(
+        reason.contains(
+            "connection First from n0 at n1: another property may be broken then: no node has 7"
+        ),
+        "{reason}"
+    );
 }
 
 #[test]
@@ -41,7 +51,10 @@ fn a_101_a_retry_in_other_words_needs_a_wider_filter() {
 #[test]
 fn a_101_a_filter_that_only_puts_it_off_is_not_taken() {
     let reason = remedy(Story::Insists).expect_err("the sender finds another way");
-    assert!(reason.contains("drop Again from n0 at n1: it only puts it off"), "{reason}");
+    assert!(
+        reason.contains("drop Again from n0 at n1: it only puts it off"),
+        "{reason}"
+    );
 }
 
 #[test]

@@ -67,7 +67,10 @@ fn a_106_dice_fall_as_they_fell() {
     let mut state = start.clone();
     state.step(&again.path[0]).expect("a step");
     let service = &state.nodes()[&NodeId::new(1)].local.service;
-    assert_eq!((service.value, service.tries), (BAD, old[0].tosses.draws[1] as u8));
+    assert_eq!(
+        (service.value, service.tries),
+        (BAD, old[0].tosses.draws[1] as u8)
+    );
     // Without the record, the first pick is taken and all is well.
     let forgotten = Step {
         tosses: Tosses::default(),
@@ -85,7 +88,11 @@ fn a_path_that_cannot_be_read_is_told_and_passed_over() {
     });
     let heard = run::<Pupil>(&job);
     assert!(!heard.replayed()[0].errs);
-    assert!(heard.report().detail.contains("v5"), "{}", heard.report().detail);
+    assert!(
+        heard.report().detail.contains("v5"),
+        "{}",
+        heard.report().detail
+    );
     assert_eq!(heard.found().len(), 1);
 }
 

@@ -106,7 +106,11 @@ fn what_a_former_life_may_have_received_is_left_out() {
     });
     let restored = restore::<Pupil>(&snapshot, Faults::NONE).expect("it can be read");
     assert!(restored.state.nodes()[&N1].inbox.is_empty());
-    assert!(restored.remarks[0].contains("former life"), "{:?}", restored.remarks);
+    assert!(
+        restored.remarks[0].contains("former life"),
+        "{:?}",
+        restored.remarks
+    );
 }
 
 /// Node 1 has received `First` on a connection of node 0, and nothing is on its way.
@@ -140,7 +144,11 @@ fn a_connection_that_one_end_has_closed_is_about_to_end_at_the_other() {
     forget_streams(&mut snapshot, N0, &state, 1);
     let restored = restore::<Pupil>(&snapshot, Faults::NONE).expect("it can be read");
     let events = restored.state.enabled(N1);
-    assert!(events.iter().any(|event| matches!(event, Event::Hangup { from, .. } if *from == N0)));
+    assert!(
+        events
+            .iter()
+            .any(|event| matches!(event, Event::Hangup { from, .. } if *from == N0))
+    );
 }
 
 #[test]
@@ -151,8 +159,10 @@ fn a_72_a_connection_of_a_former_life_is_stale_and_nobody_is_told() {
     let restored = restore::<Pupil>(&snapshot, Faults::NONE).expect("it can be read");
     assert_eq!(restored.state.nodes()[&N1].links.open().count(), 1);
     assert_eq!(restored.state.nodes()[&N0].links.open().count(), 0);
-    let told = restored.state.enabled(N1).into_iter().any(|event| {
-        matches!(event, Event::Hangup { .. } | Event::Disconnect { .. })
-    });
+    let told = restored
+        .state
+        .enabled(N1)
+        .into_iter()
+        .any(|event| matches!(event, Event::Hangup { .. } | Event::Disconnect { .. }));
     assert!(!told);
 }

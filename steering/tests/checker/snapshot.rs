@@ -39,7 +39,8 @@ pub(crate) fn content<S: Service>(state: &Simulation<S>, me: NodeId) -> Content 
             peer,
             connection,
             sending: serial(connection, me),
-            receiving: Some((LIFE, serial(connection, peer))),
+            // Something came on it if the peer has it as well.
+            receiving: has(state, peer, me, connection).then(|| (LIFE, serial(connection, peer))),
         })
         .collect();
     let setup = &state.setups()[&me];
@@ -54,6 +55,16 @@ pub(crate) fn content<S: Service>(state: &Simulation<S>, me: NodeId) -> Content 
             receiving: receiving(state, me),
         }),
     }
+}
+
+fn has<S: Service>(
+    state: &Simulation<S>,
+    me: NodeId,
+    peer: NodeId,
+    connection: Connection,
+) -> bool {
+    let node = state.nodes().get(&me);
+    node.is_some_and(|node| node.links.open().any(|end| end == (peer, connection)))
 }
 
 fn serial(connection: Connection, sender: NodeId) -> u32 {
@@ -85,7 +96,12 @@ fn waiting<S: Service>(
 
 /// How many messages a channel is made out to have carried before those on their way. The first message of a connection
 /// that the receiver does not have yet is really its first.
-fn carried<S: Service>(state: &Simulation<S>, from: NodeId, to: NodeId, key: (Transport, u32)) -> u64 {
+fn carried<S: Service>(
+    state: &Simulation<S>,
+    from: NodeId,
+    to: NodeId,
+    key: (Transport, u32),
+) -> u64 {
     let known = state.nodes()[&to]
         .links
         .open()

@@ -72,7 +72,7 @@ fn f_13_c_rejects_the_prepare_of_b() {
 fn f_14_c_rejects_the_prepare_of_b_that_has_forgotten() {
     let heard = run::<Paxos>(&job(&paxos("bug2", &["volatile-promise"]), 2));
     let filter = steered_at(&heard, AGREEMENT);
-    assert_eq!(filter, "drop this Prepare n1->n2");
+    assert_eq!(filter, "drop Prepare n1->n2");
 }
 
 #[test]

@@ -149,10 +149,16 @@ pub(crate) fn shown(filter: &Filter) -> String {
             destination,
             content: digest,
         } => format!("{action}{} {kind} {source}->{destination}", content(digest)),
-        Matcher::Timer { kind, content: digest } => {
+        Matcher::Timer {
+            kind,
+            content: digest,
+        } => {
             format!("{action}{} timer {kind}", content(digest))
         }
-        Matcher::Call { kind, content: digest } => {
+        Matcher::Call {
+            kind,
+            content: digest,
+        } => {
             format!("{action}{} call {kind}", content(digest))
         }
     }

@@ -129,7 +129,10 @@ impl Checker {
             if let Some(message) = self.decoder.poll().expect("frames") {
                 return message;
             }
-            let length = self.link.read(&mut bytes).expect("the checker speaks in time");
+            let length = self
+                .link
+                .read(&mut bytes)
+                .expect("the checker speaks in time");
             assert_ne!(length, 0, "the checker went away");
             self.decoder.feed(&bytes[..length]);
         }
@@ -143,7 +146,10 @@ impl Checker {
             if let Some(status) = self.child.try_wait().expect("our child") {
                 return status.code();
             }
-            assert!(begun.elapsed() < PATIENCE, "a checker without agent goes on");
+            assert!(
+                begun.elapsed() < PATIENCE,
+                "a checker without agent goes on"
+            );
             std::thread::yield_now();
         }
     }
@@ -155,7 +161,8 @@ fn job(counts: bool) -> Job {
         run: RunId::new(3),
         snapshot: snapshot::snapshot(&state, N0),
         // A property in a file is compiled by a thread of its own: the sandbox lets threads be.
-        properties: "[[property]]\nname = \"nobody escapes\"\nalways = \"nodes.all(n, !n.tried)\"\n".into(),
+        properties:
+            "[[property]]\nname = \"nobody escapes\"\nalways = \"nodes.all(n, !n.tried)\"\n".into(),
         faults: checker::Faults::default(),
         budget: Budget {
             time_ms: 600_000,
@@ -222,7 +229,10 @@ fn a_search_ends_with_its_agent() {
 
 fn nonsense_ends_the_checker() {
     let mut checker = Checker::start(&[]);
-    checker.link.write_all(&[0xff; 32]).expect("the checker reads");
+    checker
+        .link
+        .write_all(&[0xff; 32])
+        .expect("the checker reads");
     assert_eq!(checker.hang_up(), Some(76));
 }
 

@@ -72,6 +72,23 @@ proptest! {
         prop_assert!(visited(&start, options) == states);
     }
 
+    /// Where there are datagrams only, most steps commute, and the engine passes over many.
+    #[test]
+    fn a_9_steps_that_are_passed_over_lead_nowhere_else(
+        start in starts(Tastes { nodes_max: 4, streams: false, ..ANYTHING }),
+        rules in rules(),
+    ) {
+        let properties = properties(&rules);
+        let reference = explore(&start, STATES_MAX);
+        let options = options(Strategy::Exhaustive, reference.bound);
+        let report = run(&start, &properties, options);
+        prop_assert_eq!(report.transitions, reference.transitions);
+        prop_assert_eq!(report.depth, reference.depth());
+        prop_assert_eq!(lengths(&report), reference.findings(&properties));
+        let states: HashSet<_> = reference.states.into_keys().collect();
+        prop_assert!(visited(&start, options) == states);
+    }
+
     #[test]
     fn a_4_a_step_touches_one_node_and_what_is_on_its_way(start in starts(ANYTHING)) {
         for state in explore(&start, 100).states.keys() {

@@ -167,6 +167,8 @@ impl Service for Table {
 pub(crate) struct Tastes {
     pub(crate) nodes_max: u32,
     pub(crate) sends: bool,
+    /// Whether some messages travel on connections.
+    pub(crate) streams: bool,
     pub(crate) faults: bool,
     pub(crate) panics: bool,
     /// Whether handlers count for ever.
@@ -176,6 +178,7 @@ pub(crate) struct Tastes {
 pub(crate) const ANYTHING: Tastes = Tastes {
     nodes_max: 3,
     sends: true,
+    streams: true,
     faults: true,
     panics: true,
     ticks: true,
@@ -260,8 +263,10 @@ fn reaction(peers: usize, tastes: Tastes) -> BoxedStrategy<Reaction> {
 }
 
 fn ask(peers: usize, tastes: Tastes) -> impl Strategy<Value = Ask> {
-    let message =
-        (0..MESSAGES, any::<bool>()).prop_map(|(number, stream)| Message { number, stream });
+    let message = (0..MESSAGES, any::<bool>()).prop_map(move |(number, stream)| Message {
+        number,
+        stream: stream && tastes.streams,
+    });
     let sends = u32::from(tastes.sends);
     prop_oneof![
         4 * sends => (0..peers, message).prop_map(|(to, message)| Ask::Send(to, message)),

@@ -14,19 +14,19 @@ use tokio::time::timeout;
 use crate::cluster::LIMIT;
 
 /// Where a hook finds its agent.
-pub struct Socket {
+pub(crate) struct Socket {
     pub path: PathBuf,
     listener: UnixListener,
 }
 
 /// The agent's end of a link.
-pub struct Agent {
+pub(crate) struct Agent {
     stream: UnixStream,
     decoder: Decoder,
 }
 
 impl Socket {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("scry-runtime-{}-{number}.socket", std::process::id());
@@ -36,7 +36,7 @@ impl Socket {
     }
 
     /// Waits for the hook, hears its hello, and lets filters act.
-    pub async fn accept(&self) -> Agent {
+    pub(crate) async fn accept(&self) -> Agent {
         let accepted = timeout(LIMIT, self.listener.accept()).await;
         let (stream, _) = accepted.expect("the hook connects").expect("it is there");
         let mut agent = Agent {
@@ -64,13 +64,17 @@ impl Drop for Socket {
 }
 
 impl Agent {
-    pub async fn send(&mut self, message: &AgentToHost) {
+    pub(crate) async fn send(&mut self, message: &AgentToHost) {
         let bytes = frame::encode(message).expect("within its limits");
         self.stream.write_all(&bytes).await.expect("the hook reads");
     }
 
     /// Waits for a frame, skipping others.
-    pub async fn wait(&mut self, what: &str, fits: impl Fn(&HostToAgent) -> bool) -> HostToAgent {
+    pub(crate) async fn wait(
+        &mut self,
+        what: &str,
+        fits: impl Fn(&HostToAgent) -> bool,
+    ) -> HostToAgent {
         let found = async {
             let mut bytes = vec![0; 1 << 16];
             loop {
@@ -89,7 +93,7 @@ impl Agent {
             .unwrap_or_else(|_| panic!("not within {LIMIT:?}: {what}"))
     }
 
-    pub async fn install(&mut self, matcher: Matcher, action: Action) {
+    pub(crate) async fn install(&mut self, matcher: Matcher, action: Action) {
         let filter = Filter {
             id: FilterId::new(9),
             matcher,

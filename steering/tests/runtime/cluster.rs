@@ -11,18 +11,20 @@ use tokio::time::timeout;
 use crate::probe::{Call, Probe, Way, Word};
 
 /// More than any of this takes on a busy machine.
-pub const LIMIT: Duration = Duration::from_secs(60);
+pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 
-pub const ONE: NodeId = NodeId::new(1);
-pub const TWO: NodeId = NodeId::new(2);
+pub(crate) const ONE: NodeId = NodeId::new(1);
+pub(crate) const TWO: NodeId = NodeId::new(2);
 
 /// Starts a node.
-pub fn start(options: Options<Probe>) -> Handle<Probe> {
+pub(crate) fn start(options: Options<Probe>) -> Handle<Probe> {
     spawn(options).expect("any port is free")
 }
 
 /// Starts two nodes, with options that may be changed, and tells them of each other.
-pub async fn pair_with(change: impl Fn(&mut Options<Probe>)) -> (Handle<Probe>, Handle<Probe>) {
+pub(crate) async fn pair_with(
+    change: impl Fn(&mut Options<Probe>),
+) -> (Handle<Probe>, Handle<Probe>) {
     let nodes = [ONE, TWO].map(|id| {
         let mut options = Options::new(id, ());
         options.seed = Some(id.get().into());
@@ -35,12 +37,12 @@ pub async fn pair_with(change: impl Fn(&mut Options<Probe>)) -> (Handle<Probe>, 
 }
 
 /// Starts two nodes and tells them of each other.
-pub async fn pair() -> (Handle<Probe>, Handle<Probe>) {
+pub(crate) async fn pair() -> (Handle<Probe>, Handle<Probe>) {
     pair_with(|_| {}).await
 }
 
 /// Tells nodes of each other.
-pub async fn introduce(nodes: &[&Handle<Probe>]) {
+pub(crate) async fn introduce(nodes: &[&Handle<Probe>]) {
     let peers: BTreeMap<_, _> = nodes
         .iter()
         .map(|node| (node.me(), node.address()))
@@ -51,7 +53,11 @@ pub async fn introduce(nodes: &[&Handle<Probe>]) {
 }
 
 /// Waits until a node's state is as described.
-pub async fn until(node: &Handle<Probe>, what: &str, fits: impl Fn(&Probe) -> bool) -> Probe {
+pub(crate) async fn until(
+    node: &Handle<Probe>,
+    what: &str,
+    fits: impl Fn(&Probe) -> bool,
+) -> Probe {
     let mut reports = node.watch().await.expect("it lives");
     let now = node.state().await.expect("it lives").state;
     if fits(&now) {
@@ -63,7 +69,7 @@ pub async fn until(node: &Handle<Probe>, what: &str, fits: impl Fn(&Probe) -> bo
 }
 
 /// Waits for a report.
-pub async fn report(
+pub(crate) async fn report(
     reports: &mut Receiver<Report<Probe>>,
     what: &str,
     fits: impl Fn(&Report<Probe>) -> bool,
@@ -83,22 +89,22 @@ pub async fn report(
 }
 
 /// Calls a node, which must do it.
-pub async fn call(node: &Handle<Probe>, call: Call) {
+pub(crate) async fn call(node: &Handle<Probe>, call: Call) {
     node.call(call).await.expect("nothing refuses it");
 }
 
 /// Has a node say something to another.
-pub async fn tell(node: &Handle<Probe>, to: NodeId, by: Way) {
+pub(crate) async fn tell(node: &Handle<Probe>, to: NodeId, by: Way) {
     call(node, Call::Tell { to, by, count: 1 }).await;
 }
 
 /// Tells how many words a node has heard.
-pub fn heard(count: usize) -> impl Fn(&Probe) -> bool {
+pub(crate) fn heard(count: usize) -> impl Fn(&Probe) -> bool {
     move |probe| probe.heard.len() == count
 }
 
 /// The numbers of what a node was told.
-pub fn numbers(probe: &Probe) -> Vec<u32> {
+pub(crate) fn numbers(probe: &Probe) -> Vec<u32> {
     let number = |(_, word): &(NodeId, Word)| match word {
         Word::Ask { number, .. } | Word::Tell { number, .. } => *number,
     };

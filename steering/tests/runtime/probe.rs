@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// Remembers everything.
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq, Serialize, Deserialize)]
-pub struct Probe {
+pub(crate) struct Probe {
     pub heard: Vec<(NodeId, Word)>,
     pub lost: Vec<NodeId>,
     pub fired: Vec<Alarm>,
@@ -17,7 +17,7 @@ pub struct Probe {
 }
 
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
-pub enum Word {
+pub(crate) enum Word {
     /// Wants an echo.
     Ask { number: u32, by: Way },
     /// Wants nothing.
@@ -25,13 +25,13 @@ pub enum Word {
 }
 
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
-pub enum Way {
+pub(crate) enum Way {
     Stream,
     Datagram,
 }
 
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
-pub enum Alarm {
+pub(crate) enum Alarm {
     First,
     Second,
     /// Arms itself again until it has fired so often.
@@ -39,7 +39,7 @@ pub enum Alarm {
 }
 
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
-pub enum Call {
+pub(crate) enum Call {
     Ask { to: NodeId, by: Way },
     Tell { to: NodeId, by: Way, count: u32 },
     Disconnect(NodeId),

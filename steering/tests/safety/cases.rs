@@ -6,12 +6,13 @@ use nix::sys::resource::{Resource, setrlimit};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use scry::model::event::Input;
-use scry::model::handler::perform;
-use scry::safety::{Examined, SafetyCheck};
+use scry::runtime::guard::{Examined, Guard, Notice};
+use scry::runtime::run::run;
+use scry::safety::SafetyCheck;
 use scry::{Dice, NodeId, Stamp};
 use scry_protocol::filter::Mode;
 use scry_protocol::link::host::{
-    Failure, HostToAgent, Isolate, Neighbor, PropertyMode, Rules, Surroundings, Veto,
+    Failure, Isolate, Neighbor, PropertyMode, Rules, Surroundings, Veto,
 };
 use scry_protocol::{CheckpointNumber, Content, Incarnation};
 
@@ -67,18 +68,26 @@ fn rules(isolate: Isolate) -> Rules {
 
 fn check(rules: Rules) -> SafetyCheck<Counter> {
     let mut check = SafetyCheck::new(ME, None);
-    check.set_mode(Mode::Steer);
     check.set_rules(rules);
     check
 }
 
 fn examine(check: &mut SafetyCheck<Counter>, count: u64, message: Message) -> Examined<Counter> {
+    examine_in(Mode::Steer, check, count, message)
+}
+
+fn examine_in(
+    mode: Mode,
+    check: &mut SafetyCheck<Counter>,
+    count: u64,
+    message: Message,
+) -> Examined<Counter> {
     let input = Input::Message {
         from: OTHER,
         message,
     };
     let dice = Dice::new(7, Stamp::from_millis(0), 0);
-    check.examine(&(), &counter(count), &input, dice, || format!("{input:?}"))
+    check.examine(mode, &(), &counter(count), &input, dice)
 }
 
 #[track_caller]
@@ -101,15 +110,17 @@ fn vetoes(check: &mut SafetyCheck<Counter>, count: u64, message: Message, broken
     }
 }
 
-fn notes(check: &mut SafetyCheck<Counter>) -> Vec<HostToAgent> {
-    std::iter::from_fn(|| check.poll_note()).collect()
+fn notices(check: &mut SafetyCheck<Counter>) -> Vec<Notice> {
+    std::iter::from_fn(|| check.poll_notice()).collect()
 }
 
 fn failures(check: &mut SafetyCheck<Counter>) -> Vec<Failure> {
-    let failures = notes(check).into_iter().filter_map(|note| match note {
-        HostToAgent::FailedOpen(failed) => Some(failed.failure),
-        _ => None,
-    });
+    let failures = notices(check)
+        .into_iter()
+        .filter_map(|notice| match notice {
+            Notice::Failed(failure, _) => Some(failure),
+            Notice::WouldVeto(_) => None,
+        });
     failures.collect()
 }
 
@@ -146,20 +157,6 @@ fn refuses() {
         let mut check = check(rules(form));
         passes(&mut check, 0, Message::Set(9));
         vetoes(&mut check, 0, Message::Set(10), "small");
-        let notes = notes(&mut check);
-        let [
-            HostToAgent::Veto(Veto {
-                acted: true,
-                property,
-                event,
-                ..
-            }),
-        ] = &notes[..]
-        else {
-            panic!("{notes:?}");
-        };
-        assert_eq!(property, "small");
-        assert!(event.contains("Set(10)"), "{event}");
     }
 }
 
@@ -173,16 +170,16 @@ fn leaves_the_node() {
             message: Message::Set(4),
         };
         let dice = Dice::new(7, Stamp::from_millis(0), 0);
-        let examined = check.examine(&(), &local, &input, dice, String::new);
+        let examined = check.examine(Mode::Steer, &(), &local, &input, dice);
         assert_eq!(
             rmp_serde::to_vec(&local.service).expect("plain values"),
             before
         );
         // Only the form that runs in this process has anything to hand over, and the sends are in it, not out.
         match (form, examined) {
-            (Isolate::Clone, Examined::Pass(Some(performed))) => {
-                assert_eq!(performed.local.service.count, 4);
-                assert_eq!(performed.effects.len(), 1);
+            (Isolate::Clone, Examined::Pass(Some((local, effects)))) => {
+                assert_eq!(local.service.count, 4);
+                assert_eq!(effects.len(), 1);
             }
             (_, Examined::Pass(None)) => {}
             (_, other) => panic!("{other:?}"),
@@ -278,24 +275,32 @@ pub(crate) fn lonely() {
 fn audits() {
     for form in FORMS {
         let mut check = check(rules(form));
-        check.set_mode(Mode::Audit);
-        passes(&mut check, 0, Message::Set(10));
-        let notes = notes(&mut check);
-        assert!(
-            matches!(&notes[..], [HostToAgent::Veto(veto)] if !veto.acted),
-            "{notes:?}"
-        );
+        let examined = examine_in(Mode::Audit, &mut check, 0, Message::Set(10));
+        assert!(matches!(examined, Examined::Pass(_)), "{examined:?}");
+        let notices = notices(&mut check);
+        let [
+            Notice::WouldVeto(Veto {
+                acted: false,
+                property,
+                event,
+                ..
+            }),
+        ] = &notices[..]
+        else {
+            panic!("{notices:?}");
+        };
+        assert_eq!(property, "small");
+        assert!(event.contains("Set(10)"), "{event}");
     }
 }
 
 fn off() {
     let mut check = check(rules(Isolate::Clone));
-    check.set_mode(Mode::Off);
-    passes(&mut check, 0, Message::Set(10));
-    check.set_mode(Mode::Steer);
+    let examined = examine_in(Mode::Off, &mut check, 0, Message::Set(10));
+    assert!(matches!(examined, Examined::Pass(None)), "{examined:?}");
     check.set_rules(rules(Isolate::Off));
     passes(&mut check, 0, Message::Set(10));
-    assert_eq!(notes(&mut check), []);
+    assert!(notices(&mut check).is_empty());
 }
 
 fn property_modes() {
@@ -318,15 +323,16 @@ fn same_dice() {
     let mut rolled = std::collections::BTreeSet::new();
     for seed in 0..64 {
         let dice = Dice::new(seed, Stamp::from_millis(0), 0);
-        let alone = perform(ME, &(), &counter(7), &input, dice).expect("no panic");
-        rolled.insert(alone.local.service.count);
+        let mut alone = counter(7);
+        run(ME, &(), &mut alone, input.clone(), &mut dice.clone()).expect("no panic");
+        rolled.insert(alone.service.count);
         for form in FORMS {
             let mut check = check(rules(form));
-            let examined = check.examine(&(), &counter(7), &input, dice, String::new);
+            let examined = check.examine(Mode::Steer, &(), &counter(7), &input, dice);
             let refused = matches!(examined, Examined::Veto { .. });
             assert_eq!(
                 refused,
-                alone.local.service.count >= 10,
+                alone.service.count >= 10,
                 "{form} with seed {seed}"
             );
         }

@@ -9,7 +9,7 @@ mod toy;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    toy::enter();
+    scry::enter::<toy::Counter>();
     if std::env::var_os(cases::LONELY).is_some() {
         cases::lonely();
         return ExitCode::SUCCESS;

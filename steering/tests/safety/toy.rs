@@ -82,11 +82,3 @@ pub(crate) fn counter(count: u64) -> Local<Counter> {
         panic: None,
     }
 }
-
-/// Plays another part if this process was started for it.
-pub(crate) fn enter() {
-    if std::env::var_os("SCRY_ROLE").is_some_and(|role| role == "speculator") {
-        scry::safety::serve::<Counter>();
-        std::process::exit(0);
-    }
-}

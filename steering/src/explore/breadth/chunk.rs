@@ -1,5 +1,6 @@
 //! Expanding some states of a level, read-only: every step looked up, its fingerprint sorted by shard.
 
+use crate::engine::sleep::Nodes;
 use crate::engine::tables::{Looked, Tables, Word};
 use crate::explore::breadth::{SHARDS, Surroundings, shard_of};
 use crate::explore::frontier::Rows;
@@ -13,6 +14,10 @@ pub(super) struct Chunk {
     pub(super) buckets: Box<[Vec<Candidate>; SHARDS]>,
     /// The steps that the tables did not know.
     pub(super) unknown: Vec<Unknown>,
+    /// How many steps were not taken because their nodes are asleep.
+    pub(super) slept: u64,
+    /// Room for the nodes of one state that can move.
+    movers: Vec<u16>,
 }
 
 /// A state that may be new.
@@ -40,10 +45,12 @@ pub(super) enum Missing {
 }
 
 impl Chunk {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(width: usize) -> Self {
         Self {
             buckets: Box::new([const { Vec::new() }; SHARDS]),
             unknown: Vec::new(),
+            slept: 0,
+            movers: vec![0; width],
         }
     }
 
@@ -67,10 +74,12 @@ impl Chunk {
     }
 
     pub(super) fn expand(&mut self, around: &Surroundings<'_>, range: std::ops::Range<usize>) {
-        for (first, rows) in around.level.runs(range) {
+        for (first, rows, asleep) in around.level.runs(range) {
             match (rows, around.pruning) {
-                (Rows::Narrow(words), Pruning::Off) => self.expand_all(around, first, words),
-                (Rows::Wide(words), Pruning::Off) => self.expand_all(around, first, words),
+                (Rows::Narrow(words), Pruning::Off) => {
+                    self.expand_all(around, first, words, asleep)
+                }
+                (Rows::Wide(words), Pruning::Off) => self.expand_all(around, first, words, asleep),
                 (Rows::Narrow(words), _) => self.expand_pruned(around, first, words),
                 (Rows::Wide(words), _) => self.expand_pruned(around, first, words),
             }
@@ -78,34 +87,83 @@ impl Chunk {
     }
 
     /// Expands states in which every node may do everything.
-    fn expand_all<W: Word>(&mut self, around: &Surroundings<'_>, first: usize, rows: &[W]) {
-        for (offset, words) in rows.chunks_exact(around.width).enumerate() {
-            self.expand_state(around.tables, words, (first + offset) as u32);
+    fn expand_all<W: Word>(
+        &mut self,
+        around: &Surroundings<'_>,
+        first: usize,
+        rows: &[W],
+        asleep: &[Nodes],
+    ) {
+        let states = rows.chunks_exact(around.width).zip(asleep);
+        for (offset, (words, &asleep)) in states.enumerate() {
+            self.expand_state(around.tables, words, (first + offset) as u32, asleep);
         }
     }
 
     // A function of its own, so that its few variables stay in registers.
     #[inline(never)]
-    fn expand_state<W: Word>(&mut self, tables: &Tables, words: &[W], parent: u32) {
-        let fingerprint = tables.fingerprint(words);
-        for (node, word) in words[..words.len() - 1].iter().enumerate() {
-            let range = tables.ranges[word.get() as usize];
-            if range.all == 0 {
-                continue;
-            }
+    fn expand_state<W: Word>(&mut self, tables: &Tables, words: &[W], parent: u32, asleep: Nodes) {
+        let (fingerprint, movers) = self.survey(tables, words, asleep);
+        for at in 0..movers {
+            let node = self.movers[at];
+            let range = tables.ranges[words[usize::from(node)].get() as usize];
             if range.is_unknown() {
                 self.put_aside(
                     parent,
                     Missing::Successors {
-                        node: node as u16,
+                        node,
                         internal: true,
                     },
                 );
                 continue;
             }
             let successors = range.start..range.start + range.all;
-            let rest = fingerprint ^ tables.mixed[word.get() as usize];
-            self.expand_node(tables, words, rest, parent, successors);
+            let rest = fingerprint ^ range.mixed;
+            if is_in(asleep, node) {
+                self.expand_sleeper(tables, words, rest, parent, successors);
+            } else {
+                self.expand_node(tables, words, rest, parent, successors);
+            }
+        }
+    }
+
+    /// Computes the fingerprint of a state, lists in `movers` the nodes at which steps are to be taken, and returns
+    /// how many. In one pass without branches that are hard to guess, since most nodes are asleep or idle.
+    #[inline(always)]
+    fn survey<W: Word>(&mut self, tables: &Tables, words: &[W], asleep: Nodes) -> (u64, usize) {
+        let (budget, nodes) = words
+            .split_last()
+            .expect("a state has at least its budget word");
+        let mut fingerprint = tables.budgets.mixed(budget.get());
+        let (mut asleep, mut slept, mut movers) = (u32::from(asleep), 0, 0);
+        for (node, word) in nodes.iter().enumerate() {
+            let range = &tables.ranges[word.get() as usize];
+            fingerprint ^= range.mixed;
+            let sleeps = range.plain & (asleep & 1 != 0);
+            asleep >>= 1;
+            slept += if sleeps { range.all } else { 0 };
+            self.movers[movers] = node as u16;
+            movers += usize::from(!sleeps & (range.all != 0));
+        }
+        self.slept += u64::from(slept);
+        (fingerprint, movers)
+    }
+
+    /// Takes the steps of a node that is asleep for all but those that are not plain.
+    fn expand_sleeper<W: Word>(
+        &mut self,
+        tables: &Tables,
+        words: &[W],
+        rest: u64,
+        parent: u32,
+        successors: std::ops::Range<u32>,
+    ) {
+        for number in successors {
+            if tables.successors[number as usize].plain {
+                self.slept += 1;
+            } else {
+                self.expand_node(tables, words, rest, parent, number..number + 1);
+            }
         }
     }
 
@@ -163,4 +221,9 @@ impl Chunk {
             }
         }
     }
+}
+
+#[inline]
+fn is_in(nodes: Nodes, node: u16) -> bool {
+    u32::from(node) < Nodes::BITS && nodes >> node & 1 != 0
 }

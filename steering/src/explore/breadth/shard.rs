@@ -30,7 +30,7 @@ impl Shard {
         Self {
             seen: Fingerprints::default(),
             lineage: Lineage::default(),
-            next: Vectors::with_capacity(width, 0),
+            next: Vectors::new(width),
             noteworthy: Vec::new(),
             fresh: Vec::new(),
         }
@@ -39,7 +39,7 @@ impl Shard {
     pub(super) fn root(&mut self, fingerprint: u64, start: &[u32]) {
         self.seen.insert(fingerprint);
         self.lineage.push(Origin { parent: 0, step: 0 });
-        self.next.push(start);
+        self.next.push(start, 0);
     }
 
     pub(super) fn bytes(&self) -> usize {
@@ -62,15 +62,23 @@ impl Shard {
         let before = self.seen.len();
         let mut hint = 0;
         let mut new = Vec::with_capacity(AHEAD);
-        for chunk in chunks {
-            let candidates = &chunk.buckets[at];
-            self.seen.reserve(candidates.len());
-            candidates
-                .iter()
-                .take(AHEAD)
-                .for_each(|candidate| self.seen.prefetch(candidate.fingerprint));
+        let all = || chunks.iter().map(|chunk| chunk.buckets[at].as_slice());
+        self.seen.reserve(all().map(<[Candidate]>::len).sum());
+        for candidate in all().flatten().take(AHEAD) {
+            self.seen.prefetch(candidate.fingerprint);
+        }
+        for (candidates, following) in all().zip(all().skip(1).chain([&[][..]])) {
+            // Lists are too short for the processor to notice by itself that they are read one after the other.
+            let line = 64 / size_of::<Candidate>();
+            following.iter().step_by(line).for_each(prefetch);
             for (number, candidate) in candidates.iter().enumerate() {
-                if let Some(later) = candidates.get(number + AHEAD) {
+                // Near the end of its list it is the next list's turn, so that the misses go on overlapping.
+                let later = number + AHEAD;
+                let later = match later.checked_sub(candidates.len()) {
+                    None => candidates.get(later),
+                    Some(later) => following.get(later),
+                };
+                if let Some(later) = later {
                     self.seen.prefetch(later.fingerprint);
                 }
                 if self.seen.len() - before == room {
@@ -99,21 +107,21 @@ impl Shard {
     fn welcome(&mut self, around: &Surroundings<'_>, candidate: &Candidate, parent: Rows<'_>) {
         let tables = around.tables;
         let details = &tables.details[candidate.successor as usize];
-        let node = usize::from(details.node);
-        let number = candidate.successor - tables.ranges[parent.word(node) as usize].start;
-        let step = number * around.width as u32 + node as u32;
         self.lineage.push(Origin {
             parent: around.expanded_before + candidate.parent,
-            step,
+            step: details.number * around.width as u32 + u32::from(details.node),
         });
-        let agent = tables.agents[tables.successors[candidate.successor as usize].next as usize];
-        if around.pruning.is_fresh(agent) {
-            self.fresh
-                .push((self.next.len() as u32, details.node, agent));
+        if around.pruning.is_on() {
+            let next = tables.successors[candidate.successor as usize].next;
+            let agent = tables.agents[next as usize];
+            if around.pruning.is_fresh(agent) {
+                self.fresh
+                    .push((self.next.len() as u32, details.node, agent));
+            }
         }
         let copy = match parent {
             Rows::Narrow(_) if !around.narrow => None,
-            _ => self.next.push_copy(parent),
+            _ => self.next.push_copy(parent, details.asleep),
         };
         let stance = match copy {
             Some(RowMut::Narrow(words)) => finish(around, candidate.successor, words),
@@ -122,7 +130,7 @@ impl Shard {
                 let mut words = vec![0; around.width];
                 parent.load(&mut words);
                 let stance = finish(around, candidate.successor, &mut words);
-                self.next.push(&words);
+                self.next.push(&words, details.asleep);
                 stance
             }
         };

@@ -3,10 +3,13 @@
 use std::time::Duration;
 
 use scry_protocol::channel::Envelope;
+use scry_protocol::filter::Mode;
 use scry_protocol::link::host::Veto;
 use scry_protocol::{FilterId, NodeId, Transport};
 use tokio::time::Instant;
 
+use crate::context::Dice;
+use crate::hook::Hook;
 use crate::model::event::{Event, Input, InputOf};
 use crate::runtime::connection::{Arrival, Key};
 use crate::runtime::guard::Examined;
@@ -344,8 +347,9 @@ impl<S: Service> Node<S> {
     fn attempt(&mut self, input: InputOf<S>) -> Result<Attempt, End> {
         let dice = self.dice();
         let begun = Instant::now();
+        let mode = self.hook.as_ref().map_or(Mode::Off, Hook::mode);
         let examined = match &mut self.guard {
-            Some(guard) => guard.examine(self.me, &self.setup, &self.local, &input, dice),
+            Some(guard) => guard.examine(mode, &self.setup, &self.local, &input, dice),
             None => Examined::Pass(None),
         };
         self.pass_on_notices();
@@ -376,12 +380,8 @@ impl<S: Service> Node<S> {
         Ok(Attempt::Ran)
     }
 
-    fn run(
-        &mut self,
-        input: InputOf<S>,
-        dice: crate::context::Dice,
-    ) -> Result<run::Effects<S>, End> {
-        run::run(self.me, &self.setup, &mut self.local, input, dice)
+    fn run(&mut self, input: InputOf<S>, mut dice: Dice) -> Result<run::Effects<S>, End> {
+        run::run(self.me, &self.setup, &mut self.local, input, &mut dice)
             .map_err(|Panicked(said)| End::Panicked(said))
     }
 }

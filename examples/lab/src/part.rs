@@ -1,0 +1,82 @@
+//! The other parts this one executable plays, so that `cargo run -p lab` needs nothing else to be built.
+//!
+//! A cluster's nodes, agents, checkers and speculators are all this executable. Speculators are started by nodes, which
+//! know nothing of the lab: they inherit a variable that says which service they run. Checkers inherit nothing, and have
+//! it on the command line that their agent was configured with.
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use paxos::Paxos;
+use randtree::RandTree;
+
+use crate::process::{self, SERVICE};
+use crate::staged::Staged;
+
+/// What `--help` says of the other parts.
+pub(crate) const HELP: &str = "\
+Other parts of this executable:
+  lab service randtree|paxos …              the command line of a service, such as `lab service randtree check`
+  lab agent|cert|explain|log|status|… …     the `scry` command line";
+
+/// What the `scry` command line knows that the lab passes on to it.
+const AGENT: [&str; 10] = [
+    "agent",
+    "cert",
+    "explain",
+    "log",
+    "status",
+    "mode",
+    "steer",
+    "validate",
+    "debug",
+    "completions",
+];
+
+/// Plays another part than the lab's own, if that is what this process was started for.
+pub(crate) fn play() -> Option<ExitCode> {
+    if std::env::var_os("SCRY_ROLE").is_some() {
+        enter();
+    }
+    let mut arguments: Vec<OsString> = std::env::args_os().collect();
+    let first = arguments.get(1)?.to_str()?.to_owned();
+    let is_service = first == "service";
+    if !is_service && !AGENT.contains(&first.as_str()) {
+        return None;
+    }
+    if let Err(error) = process::bind_to_parent() {
+        eprintln!("error: {error}");
+        return Some(ExitCode::FAILURE);
+    }
+    if is_service {
+        arguments.remove(1);
+        return Some(service(arguments));
+    }
+    Some(scry_agent::main(arguments))
+}
+
+/// Becomes a checker or a speculator; returns if the role is none of these.
+fn enter() {
+    let inherited = std::env::var(SERVICE).ok();
+    let named = || std::env::args().skip(1).find(|it| it != "service");
+    match inherited.or_else(named).as_deref() {
+        Some(RandTree::NAME) => scry::enter::<RandTree>(),
+        Some(Paxos::NAME) => scry::enter::<Paxos>(),
+        _ => {}
+    }
+}
+
+fn service(mut arguments: Vec<OsString>) -> ExitCode {
+    let name = match arguments.len() {
+        0 | 1 => OsString::new(),
+        _ => arguments.remove(1),
+    };
+    match name.to_str() {
+        Some(RandTree::NAME) => ExitCode::from(scry::cli::run::<RandTree>(arguments)),
+        Some(Paxos::NAME) => ExitCode::from(scry::cli::run::<Paxos>(arguments)),
+        _ => {
+            eprintln!("error: lab service randtree|paxos …");
+            ExitCode::from(scry::cli::EXIT_USAGE)
+        }
+    }
+}

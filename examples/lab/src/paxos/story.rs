@@ -1,0 +1,264 @@
+//! One run of the story, with three real nodes A, B and C.
+//!
+//! Round 1: C is cut off, A proposes 0, A and B accept it, A's word of that to B is lost, so only A knows that 0 is chosen.
+//! Between the rounds all are connected; with the second bug B is reset. Round 2: A is cut off, and B proposes 1.
+//!
+//! A node that is cut off has its agent stopped as long: it would not reach the others either. B hears nothing from A
+//! from the moment it has accepted, which loses A's word; since nobody has anything to say between the rounds, that it
+//! stays so until the end changes nothing else.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use paxos::{Bugs, Call, Part, Paxos, Setup};
+use scry::NodeId;
+use serde::Serialize;
+use serde_json::json;
+
+use super::Bug;
+use super::outcome::Prevention;
+use crate::cluster::{Link, Plan, Steering, Tuning, epoch_ms};
+use crate::node::Told;
+use crate::observer::MarkKind;
+use crate::stage::Stage;
+use crate::view::View;
+
+const A: NodeId = NodeId::new(0);
+const B: NodeId = NodeId::new(1);
+const C: NodeId = NodeId::new(2);
+
+/// How long the first round may take.
+const ROUND_PATIENCE: Duration = Duration::from_secs(10);
+/// How long B may take to choose in the second: its round is over in milliseconds or never.
+const CHOICE_PATIENCE: Duration = Duration::from_millis(1500);
+/// So slow is the way from A to B in the first round, that there is time between A's Accept and its Learn.
+const SLOW_KBPS: u64 = 3;
+
+/// What a run is made of.
+#[derive(Debug)]
+pub(super) struct Story {
+    pub(super) bug: Bug,
+    pub(super) fixed: bool,
+    pub(super) steering: Steering,
+    pub(super) gap: f64,
+    pub(super) period_ms: u64,
+    pub(super) seed: u64,
+    pub(super) directory: PathBuf,
+    pub(super) keep: bool,
+}
+
+/// What came of a run.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Run {
+    /// What prevented the violation, if something did.
+    pub(super) prevention: Prevention,
+    /// How long the wait between the rounds was, in seconds.
+    pub(super) gap: f64,
+    /// How long after C came back the violation was predicted first, in milliseconds.
+    pub(super) prediction_ms: Option<u64>,
+    /// How long after that a filter was in place, in milliseconds.
+    pub(super) filter_ms: Option<u64>,
+    /// What filters and checks did, in words.
+    pub(super) acts: Vec<String>,
+    /// How many events filters changed.
+    pub(super) filtered: u64,
+    /// How many events the immediate check stopped.
+    pub(super) vetoed: u64,
+    /// Where its logs are, if they were kept.
+    pub(super) directory: Option<PathBuf>,
+}
+
+impl Story {
+    /// Tells the story.
+    pub(super) async fn tell(self) -> anyhow::Result<Run> {
+        let plan = self.plan();
+        let mut view = View::new(true);
+        let mut stage = Stage::open(&plan, "paxos", &mut view).await?;
+        let is_ready = self.first_round(&mut stage).await?;
+        let back_ms = self.between(&mut stage).await?;
+        self.second_round(&mut stage).await?;
+        let result = stage.close().await;
+        let since = |kind| {
+            let marks = result.marks.iter().filter(|mark| mark.kind == kind);
+            let first = marks.map(|mark| mark.at_ms).min()?;
+            Some(first.saturating_sub(back_ms))
+        };
+        let acts: Vec<String> = result
+            .marks
+            .iter()
+            .filter(|mark| matches!(mark.kind, MarkKind::Change | MarkKind::Veto))
+            .map(|mark| {
+                format!(
+                    "{}: {}",
+                    mark.node.map(|it| it.to_string()).unwrap_or_default(),
+                    mark.text
+                )
+            })
+            .collect();
+        let prevention = if !is_ready {
+            Prevention::Invalid
+        } else if !result.count.broken.is_empty() {
+            Prevention::Missed
+        } else if result.count.vetoed > 0 {
+            // Whatever a filter did before, it was the check that stopped the last step.
+            Prevention::Immediate
+        } else if result.count.filtered > 0 {
+            Prevention::Steering
+        } else {
+            Prevention::Undisturbed
+        };
+        let keeps = self.keep || matches!(prevention, Prevention::Missed | Prevention::Invalid);
+        let keeps = keeps && self.steering != Steering::Off;
+        if !keeps {
+            // A folder that cannot be removed is in nobody's way.
+            let _ = std::fs::remove_dir_all(&self.directory);
+        }
+        Ok(Run {
+            prevention,
+            gap: self.gap,
+            prediction_ms: since(MarkKind::Prediction),
+            filter_ms: since(MarkKind::Filter),
+            acts,
+            filtered: result.count.filtered,
+            vetoed: result.count.vetoed,
+            directory: keeps.then_some(self.directory),
+        })
+    }
+
+    /// Plays the first round, and tells whether it came out as it should: only A knows that 0 is chosen.
+    async fn first_round(&self, stage: &mut Stage<'_, Paxos>) -> anyhow::Result<bool> {
+        let cluster = &mut stage.cluster;
+        cluster.pause_agent(C, true);
+        cluster.order(C, json!({ "cut": [A, B] })).await?;
+        cluster.order(A, json!({ "cut": [C] })).await?;
+        cluster.order(B, json!({ "cut": [C] })).await?;
+        let slow = json!({ "emulate": { "rate_kbps": SLOW_KBPS, "peers": [B] } });
+        cluster.order(A, slow).await?;
+        cluster.call(A, &propose(A)).await?;
+        let accepted = |told: &Told| {
+            told.node == B && told.kind == "message" && told.event.contains("Accept ")
+        };
+        if !cluster.hear_until(ROUND_PATIENCE, accepted).await {
+            return Ok(false);
+        }
+        cluster.order(B, json!({ "cut": [A] })).await?;
+        let chose = stage
+            .watch_until(ROUND_PATIENCE, |cluster, _| {
+                cluster
+                    .referee
+                    .state(A)
+                    .is_some_and(|state| !state.chosen.is_empty())
+            })
+            .await;
+        let referee = &stage.cluster.referee;
+        let knows = |node| {
+            referee
+                .state(node)
+                .is_some_and(|state| !state.chosen.is_empty())
+        };
+        Ok(chose && !knows(B) && !knows(C))
+    }
+
+    /// Lets C come back, waits, and returns when C came back, in milliseconds since the start.
+    async fn between(&self, stage: &mut Stage<'_, Paxos>) -> anyhow::Result<u64> {
+        let cluster = &mut stage.cluster;
+        cluster.order(B, json!({ "heal": true })).await?;
+        cluster.order(B, json!({ "cut": [A] })).await?;
+        cluster.order(A, json!({ "heal": true })).await?;
+        cluster.order(A, json!({ "emulate": {} })).await?;
+        cluster.order(C, json!({ "heal": true })).await?;
+        cluster.pause_agent(C, false);
+        if self.bug == Bug::VolatilePromise {
+            cluster
+                .order(B, json!({ "reset": { "notice": true } }))
+                .await?;
+        }
+        let back_ms = epoch_ms().saturating_sub(stage.observer.started_ms);
+        let until = stage.elapsed() + Duration::from_secs_f64(self.gap);
+        stage.watch_to(until).await;
+        Ok(back_ms)
+    }
+
+    async fn second_round(&self, stage: &mut Stage<'_, Paxos>) -> anyhow::Result<()> {
+        let cluster = &mut stage.cluster;
+        cluster.pause_agent(A, true);
+        cluster.order(A, json!({ "cut": [B, C] })).await?;
+        cluster.order(C, json!({ "cut": [A] })).await?;
+        cluster.call(B, &propose(B)).await?;
+        stage
+            .watch_until(CHOICE_PATIENCE, |cluster, _| {
+                cluster
+                    .referee
+                    .state(B)
+                    .is_some_and(|state| !state.chosen.is_empty())
+            })
+            .await;
+        stage.cluster.pause_agent(A, false);
+        stage.cluster.check()
+    }
+
+    fn plan(&self) -> Plan<Paxos> {
+        let is_on = |bug| !self.fixed && self.bug == bug;
+        let bugs = Bugs {
+            last_promise: is_on(Bug::LastPromise),
+            volatile_promise: is_on(Bug::VolatilePromise),
+        };
+        let setup = |node: NodeId| Setup {
+            part: Part::Replica,
+            acceptors: vec![A, B, C],
+            value: node.get(),
+            // A leads the first round, B the second; C leads none, as in the paper.
+            rounds: match node {
+                A => 1,
+                B => 2,
+                _ => 0,
+            },
+            indices: 1,
+            bugs,
+        };
+        Plan {
+            nodes: [A, B, C].map(|node| (node, setup(node))).to_vec(),
+            steering: self.steering,
+            // The paper has no artificial delays here.
+            link: Link::default(),
+            tuning: Tuning {
+                period_ms: self.period_ms,
+                time_ms: 1000,
+                states: 1_000_000,
+                depth: 16,
+                ttl_ms: 10_000,
+                isolate: "clone",
+                everyone: true,
+                resets: 0,
+                silent_resets: 0,
+                losses: 0,
+            },
+            seed: self.seed,
+            directory: self.directory.clone(),
+        }
+    }
+}
+
+impl Run {
+    /// Says more about a run, for its line.
+    pub(super) fn detail(&self) -> String {
+        let mut text = String::new();
+        if let Some(ms) = self.prediction_ms {
+            text += &format!(", predicted after {ms} ms");
+        }
+        if let Some(act) = self.acts.first() {
+            text += &format!(" ({act})");
+        }
+        if let Some(directory) = &self.directory {
+            text += &format!(" [{}]", directory.display());
+        }
+        text
+    }
+}
+
+fn propose(node: NodeId) -> Call {
+    Call::Propose {
+        index: 0,
+        value: node.get(),
+    }
+}
