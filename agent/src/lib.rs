@@ -32,7 +32,7 @@ use commands::EXIT_USAGE;
 
 /// Looks a few seconds into a distributed service's future.
 #[derive(Debug, Parser)]
-#[command(version)]
+#[command(name = "scry", version)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,

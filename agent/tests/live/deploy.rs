@@ -6,7 +6,9 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::support::{Agent, SCRY, Scratch, TinyHost, configuration, until};
+use crate::support::{
+    Agent, SCRY, Scratch, TinyHost, certificates, configuration, free_port, until,
+};
 
 const QUIET: &str = "[checkpoint]\nperiod_ms = 0\n[checker]\ncommand = [\"/bin/false\"]\n";
 
@@ -20,15 +22,20 @@ fn project() -> PathBuf {
 /// Returns the names of everything an agent measures, as Prometheus stores them.
 fn measured() -> BTreeSet<String> {
     let scratch = Scratch::new();
-    let file = configuration(&scratch.0, 1, &[], QUIET);
+    certificates(&scratch.0);
+    let ports = [(1, free_port()), (2, free_port())];
+    let file = configuration(&scratch.0, 1, &ports, QUIET);
     let agent = Agent::start(&scratch.0, 1, &file);
     let _host = TinyHost::attach(&agent, &[]);
-    // Some levels are there only once there is a snapshot.
-    until("a snapshot", || {
-        let (code, _) = agent.ask("POST", "/snapshot", "");
-        (code == 200).then_some(())
+    // Some are there only once there is a snapshot, and some once something failed: this agent has no checker.
+    let metrics = until("a snapshot, and a failure", || {
+        agent.ask("POST", "/snapshot", "");
+        let (_, metrics) = agent.ask("GET", "/metrics", "");
+        let is_complete = ["scry_snapshot_bytes", "checker-missing"]
+            .iter()
+            .all(|part| metrics.contains(part));
+        is_complete.then_some(metrics)
     });
-    let (_, metrics) = agent.ask("GET", "/metrics", "");
     let kinds = metrics
         .lines()
         .filter_map(|line| line.strip_prefix("# TYPE "));
@@ -173,7 +180,8 @@ fn a_supervisor_can_ask_and_reload_from_inside() {
     std::fs::write(&file, format!("{good}time_ms = \"soon\"\n")).unwrap();
     let refused = agent.command(&["reload"]);
     assert_eq!(refused.status.code(), Some(1), "{refused:?}");
-    assert!(String::from_utf8_lossy(&refused.stderr).contains("time_ms"));
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(said.contains("checker.time_ms"), "{said}");
     agent.child.kill().unwrap();
     agent.child.wait().unwrap();
     assert_eq!(agent.command(&["probe", "livez"]).status.code(), Some(1));

@@ -96,6 +96,11 @@ fn at<'a>(sample: &'a Table, section: &str, key: &str) -> &'a Value {
     value.unwrap_or_else(|| panic!("deploy/scry.toml has no {section}.{key}"))
 }
 
+/// Writes a value. Of what is in the sample, TOML and JSON write everything alike.
+fn shown(value: &Value) -> String {
+    serde_json::to_string(value).expect("a value can be written")
+}
+
 /// Writes the part of the page that is made.
 fn made() -> String {
     let sample: Table = text("deploy/scry.toml")
@@ -120,7 +125,7 @@ fn made() -> String {
             }
             let default = match (section.name.as_str(), field.name.as_str()) {
                 ("node", "id") => "none".to_owned(),
-                (section, key) => format!("`{}`", at(&sample, section, key)),
+                (section, key) => format!("`{}`", shown(at(&sample, section, key))),
             };
             let _ = writeln!(
                 page,
