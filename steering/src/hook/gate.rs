@@ -179,16 +179,16 @@ fn strike(shared: &Shared, slot: &Slot, occurrence: &Occurrence<'_>) -> Option<V
         shared.counts.filtered.fetch_add(1, Ordering::Relaxed);
     }
     tracing::debug!(filter = %filter.id, hits, acted, event = %occurrence, "filter hit");
-    let hit = FilterHit {
+    let hit = || FilterHit {
         filter: filter.id,
         hits,
         acted,
         event: shortened(occurrence.to_string()),
     };
     if armed.is_reported_at_once(hits) {
-        shared.send(hit);
+        shared.send(hit());
     } else {
-        armed.report_later(hit);
+        armed.report_later(hits, hit);
     }
     if struck.ends {
         shared.tidy_soon();

@@ -4,13 +4,14 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use scry_protocol::filter::{Action, Filter, Matcher, Mode};
 use scry_protocol::link::host::{FilterEnd, FilterEnded, FilterHit};
 use scry_protocol::{FilterId, NodeId};
 
 use crate::hook::disarm::{Disarm, Peer, Window};
+use crate::hook::shared::lock;
 
 /// Filters that may be installed at once. An agent that wants more has lost its way.
 pub const INSTALLED_MAX: usize = 1024;
@@ -43,7 +44,7 @@ pub(super) struct Armed {
     /// Whether the end of its acting was told already.
     told: AtomicBool,
     window: Mutex<Window>,
-    /// The latest hit that was not reported at once.
+    /// Hits that were not reported at once.
     unreported: Mutex<Option<FilterHit>>,
     peer: Option<Arc<Peer>>,
 }
@@ -67,6 +68,31 @@ pub(super) struct Struck {
 }
 
 impl Armed {
+    /// Arms a filter for its lease.
+    pub(super) fn new(now_ms: u64, filter: Filter) -> Self {
+        Self {
+            ends_at_ms: now_ms.saturating_add(filter.ttl_ms.min(LEASE_MS_MAX)),
+            hits: AtomicU64::new(0),
+            acts: AtomicU64::new(0),
+            disarmed: AtomicBool::new(false),
+            told: AtomicBool::new(false),
+            window: Mutex::default(),
+            unreported: Mutex::default(),
+            peer: None,
+            filter,
+        }
+    }
+
+    /// Takes over what a renewed filter has done so far; how often it may act is counted anew.
+    fn inherit(&mut self, before: &Self) {
+        let disarmed = before.disarmed.load(Ordering::Acquire);
+        self.hits = AtomicU64::new(before.hits.load(Ordering::Relaxed));
+        self.disarmed = AtomicBool::new(disarmed);
+        self.told = AtomicBool::new(disarmed);
+        self.window = Mutex::new(lock(&before.window).clone());
+        self.unreported = Mutex::new(lock(&before.unreported).take());
+    }
+
     /// Meets an event it means.
     pub(super) fn strike(&self, now_ms: u64, acts: bool, disarm: &Disarm) -> Struck {
         let struck = |strike, ends| Struck { strike, ends };
@@ -80,7 +106,7 @@ impl Armed {
         if !acts || self.disarmed.load(Ordering::Acquire) {
             return watched(false);
         }
-        let mut window = self.window.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut window = lock(&self.window);
         // Under the lock, so that of two threads only one takes the last act.
         if self.is_spent() {
             return struck(Strike::Over, true);
@@ -99,12 +125,11 @@ impl Armed {
         hits <= HITS_REPORTED_AT_ONCE
     }
 
-    /// Keeps a hit that is reported later, with those that follow it.
-    pub(super) fn report_later(&self, hit: FilterHit) {
-        *self
-            .unreported
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = Some(hit);
+    /// Keeps a hit that is reported later: the first of several, with the count of the last.
+    pub(super) fn report_later(&self, hits: u64, hit: impl FnOnce() -> FilterHit) {
+        let mut unreported = lock(&self.unreported);
+        let hit = unreported.get_or_insert_with(hit);
+        hit.hits = hit.hits.max(hits);
     }
 
     fn is_spent(&self) -> bool {
@@ -112,10 +137,7 @@ impl Armed {
     }
 
     fn take_unreported(&self) -> Option<FilterHit> {
-        self.unreported
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take()
+        lock(&self.unreported).take()
     }
 
     fn ended(&self, end: FilterEnd) -> FilterEnded {
@@ -219,24 +241,12 @@ impl Leases {
             Matcher::Message { source, .. } => Some(self.peer(source)),
             Matcher::Timer { .. } | Matcher::Call { .. } => None,
         };
-        let disarmed = before.is_some_and(|before| before.disarmed.load(Ordering::Acquire));
-        Armed {
-            ends_at_ms: now_ms.saturating_add(filter.ttl_ms.min(LEASE_MS_MAX)),
-            hits: AtomicU64::new(before.map_or(0, |before| before.hits.load(Ordering::Relaxed))),
-            acts: AtomicU64::new(0),
-            disarmed: AtomicBool::new(disarmed),
-            told: AtomicBool::new(disarmed),
-            window: Mutex::new(before.map_or_else(Window::default, |before| {
-                before
-                    .window
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .clone()
-            })),
-            unreported: Mutex::new(before.and_then(Armed::take_unreported)),
-            peer,
-            filter,
+        let mut armed = Armed::new(now_ms, filter);
+        armed.peer = peer;
+        if let Some(before) = before {
+            armed.inherit(before);
         }
+        armed
     }
 
     /// Withdraws filters, all if none are named.

@@ -140,3 +140,80 @@ fn cost(frame: &HostToAgent) -> usize {
         _ => SMALL_FRAME_BYTES,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use scry_protocol::link::host::{FilterEnd, Goodbye, Stats};
+    use scry_protocol::{Body, FilterId};
+
+    use super::*;
+
+    fn checkpoint(number: u32) -> HostToAgent {
+        HostToAgent::Checkpoint(Checkpoint {
+            number: number.into(),
+            after: (number - 1).into(),
+            body: Body::from_bytes(vec![0; 1000]).expect("small"),
+            neighbors: None,
+        })
+    }
+
+    fn hello() -> HostToAgent {
+        Goodbye { number: 0.into() }.into()
+    }
+
+    fn numbers(outbox: &mut Outbox) -> Vec<u64> {
+        std::iter::from_fn(|| outbox.pop())
+            .filter_map(|frame| match frame {
+                HostToAgent::Checkpoint(checkpoint) => Some(checkpoint.number.get()),
+                _ => None,
+            })
+            .collect()
+    }
+
+    #[test]
+    fn what_does_not_fit_is_counted_and_the_newest_checkpoint_follows() {
+        for limits in [
+            QueueLimits {
+                frames_max: 4,
+                ..QueueLimits::default()
+            },
+            QueueLimits {
+                bytes_max: 4 * (1000 + SMALL_FRAME_BYTES),
+                ..QueueLimits::default()
+            },
+        ] {
+            let mut outbox = Outbox::new(limits);
+            outbox.attach(hello());
+            for number in 1..=9 {
+                outbox.push(checkpoint(number));
+            }
+            assert_eq!(outbox.dropped_count(), 6);
+            assert_eq!(numbers(&mut outbox), [1, 2, 3, 9]);
+            assert_eq!(outbox.bytes, 0);
+            outbox.push(checkpoint(10));
+            assert_eq!(numbers(&mut outbox), [10]);
+        }
+    }
+
+    #[test]
+    fn without_an_agent_only_what_the_next_must_learn_is_kept() {
+        let mut outbox = Outbox::new(QueueLimits::default());
+        let ended = FilterEnded {
+            filter: FilterId::new(1),
+            end: FilterEnd::AgentGone,
+            hits: 0,
+        };
+        outbox.attach(hello());
+        outbox.push(Stats::default().into());
+        outbox.push(ended.into());
+        outbox.detach();
+        outbox.push(checkpoint(1));
+        outbox.push(checkpoint(2));
+        outbox.push(Stats::default().into());
+        assert_eq!(outbox.pop(), None);
+        outbox.attach(hello());
+        let frames: Vec<HostToAgent> = std::iter::from_fn(|| outbox.pop()).collect();
+        assert_eq!(frames, [hello(), checkpoint(2), ended.into()]);
+        assert_eq!(outbox.dropped_count(), 0);
+    }
+}

@@ -226,6 +226,6 @@ impl fmt::Debug for Shared {
 }
 
 /// Locks even after a panic elsewhere: every change here is complete or did not happen.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -186,3 +186,132 @@ fn word(kind: u64) -> usize {
 fn bit(kind: u64) -> u64 {
     1 << (kind & 63)
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use scry_protocol::filter::Action;
+    use scry_protocol::{FilterId, ViolationId};
+
+    use super::*;
+
+    const ME: NodeId = NodeId::new(1);
+
+    /// Few names and nodes, so that filters and events often meet.
+    fn name() -> impl Strategy<Value = String> {
+        prop::sample::select(vec!["Join", "Joined", "Leave", "Probe", ""]).prop_map(str::to_owned)
+    }
+
+    fn content() -> impl Strategy<Value = Vec<u8>> {
+        prop::collection::vec(0u8..2, 0..2)
+    }
+
+    fn matcher() -> impl Strategy<Value = Matcher> {
+        let digest = || prop::option::of(content().prop_map(|content| Digest::of(&content)));
+        prop_oneof![
+            (name(), 0u32..4, 0u32..4, digest()).prop_map(
+                |(kind, source, destination, content)| Matcher::Message {
+                    kind,
+                    source: NodeId::new(source),
+                    destination: NodeId::new(destination),
+                    content,
+                }
+            ),
+            (name(), digest()).prop_map(|(kind, content)| Matcher::Timer { kind, content }),
+            (name(), digest()).prop_map(|(kind, content)| Matcher::Call { kind, content }),
+        ]
+    }
+
+    fn filters() -> impl Strategy<Value = Vec<Filter>> {
+        let modes = prop::sample::select(vec![Mode::Off, Mode::Audit, Mode::Steer]);
+        let filters = prop::collection::vec((matcher(), modes), 0..40);
+        filters.prop_map(|filters| {
+            let number = |(id, (matcher, mode))| Filter {
+                id: FilterId::new(id),
+                matcher,
+                action: Action::Drop,
+                ttl_ms: 1,
+                hits_max: 1,
+                mode,
+                violation: ViolationId::new(1),
+                property: String::new(),
+                reason: String::new(),
+            };
+            (0..).zip(filters).map(number).collect()
+        })
+    }
+
+    /// What a filter says, read as slowly and plainly as possible.
+    fn means(filter: &Filter, occurrence: &Occurrence<'_>) -> bool {
+        let is = |wanted: &Option<Digest>, content: &[u8]| {
+            wanted.is_none_or(|wanted| wanted == Digest::of(content))
+        };
+        match (&filter.matcher, occurrence) {
+            (
+                Matcher::Message {
+                    kind,
+                    source,
+                    destination,
+                    content: wanted,
+                },
+                Occurrence::Message {
+                    kind: name,
+                    from,
+                    content,
+                },
+            ) => kind == name && source == from && *destination == ME && is(wanted, content),
+            (
+                Matcher::Timer {
+                    kind,
+                    content: wanted,
+                },
+                Occurrence::Timer {
+                    kind: name,
+                    content,
+                },
+            )
+            | (
+                Matcher::Call {
+                    kind,
+                    content: wanted,
+                },
+                Occurrence::Call {
+                    kind: name,
+                    content,
+                },
+            ) => kind == name && is(wanted, &content()),
+            _ => false,
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_table_finds_what_a_linear_search_finds(
+            filters in filters(), kind in name(), from in 0u32..4, content in content(),
+            mode in prop::sample::select(vec![Mode::Audit, Mode::Steer]),
+        ) {
+            let armed: Vec<Arc<Armed>> =
+                filters.iter().cloned().map(|filter| Arc::new(Armed::new(0, filter))).collect();
+            let table = Table::build(ME, mode, &armed);
+            let encode = || content.clone();
+            let from = NodeId::new(from);
+            for occurrence in [
+                Occurrence::Message { kind: &kind, from, content: &content },
+                Occurrence::Timer { kind: &kind, content: &encode },
+                Occurrence::Call { kind: &kind, content: &encode },
+            ] {
+                let mut digest = LazyDigest::default();
+                let found: Vec<(FilterId, bool)> = table
+                    .matching(&occurrence, &mut digest)
+                    .map(|slot| (slot.armed.filter.id, slot.acts))
+                    .collect();
+                let expect: Vec<(FilterId, bool)> = filters
+                    .iter()
+                    .filter(|filter| filter.mode > Mode::Off && means(filter, &occurrence))
+                    .map(|filter| (filter.id, filter.mode.min(mode) == Mode::Steer))
+                    .collect();
+                prop_assert_eq!(found, expect);
+            }
+        }
+    }
+}

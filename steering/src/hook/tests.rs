@@ -1,1 +1,6 @@
 //! The hook as its users see it, with a small agent at the other end of a real socket.
+
+mod filters;
+mod link;
+mod rig;
+mod switches;
