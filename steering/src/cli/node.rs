@@ -355,7 +355,7 @@ mod tests {
 
     #[test]
     fn peers_are_read_or_said_to_be_wrong() {
-        let place: SocketAddr = "127.0.0.1:7002".parse().unwrap();
+        let place: SocketAddr = "127.0.0.1:7002".parse().expect("an address");
         assert_eq!(peer("2=127.0.0.1:7002"), Ok((NodeId::new(2), place)));
         assert_eq!(peer(" n2 = 127.0.0.1:7002 "), Ok((NodeId::new(2), place)));
         for wrong in ["2", "x=127.0.0.1:1", "2=127.0.0.1", "2=:"] {

@@ -12,11 +12,14 @@ use tokio::time::Instant;
 /// How many late datagrams are kept. Beyond it, a datagram is lost.
 const LATE_MAX: usize = 1 << 16;
 
+/// When it is due, how many came before it, where it goes, and what it is.
+type Late = (Instant, u64, SocketAddr, Vec<u8>);
+
 /// The sending half of a node's datagrams.
 #[derive(Debug)]
 pub(super) struct Datagrams {
     socket: Arc<UdpSocket>,
-    late: BinaryHeap<Reverse<(Instant, u64, SocketAddr, Vec<u8>)>>,
+    late: BinaryHeap<Reverse<Late>>,
     counted: u64,
 }
 

@@ -129,10 +129,9 @@ impl Emulator {
             let drawn = (u128::from(self.draw()) * micros) >> 64;
             at += Duration::from_micros(u64::try_from(drawn).unwrap_or(u64::MAX));
         }
-        if link.rate_kbps > 0 {
+        // A kilobit a second is a bit a millisecond.
+        if let Some(micros) = (bytes as u64 * 8_000).checked_div(link.rate_kbps) {
             let busy = self.busy_until.entry(to).or_insert(now);
-            // A kilobit a second is a bit a millisecond.
-            let micros = bytes as u64 * 8_000 / link.rate_kbps;
             *busy = (*busy).max(now) + Duration::from_micros(micros);
             at += busy.duration_since(now);
         }

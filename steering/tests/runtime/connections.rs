@@ -35,7 +35,7 @@ async fn a_peer_that_shuts_down_is_missed() {
 #[tokio::test]
 async fn a_peer_whose_handler_panics_is_missed_and_says_why() {
     let (one, two) = connected().await;
-    let mut reports = two.watch().await.unwrap();
+    let mut reports = two.watch().await.expect("it lives");
     assert!(two.call(Call::Panic).await.is_err());
     let last = report(&mut reports, "the panic", |report| {
         report.kind == Kind::Panic
@@ -51,21 +51,21 @@ async fn a_peer_whose_handler_panics_is_missed_and_says_why() {
 #[tokio::test]
 async fn a_reset_with_notice_is_noticed_at_once() {
     let (one, two) = connected().await;
-    two.reset(true).await.unwrap();
+    two.reset(true).await.expect("it lives");
     until(&one, "the loss", lost(1)).await;
-    assert_eq!(two.state().await.unwrap().state, Probe::default());
+    assert_eq!(two.state().await.expect("it lives").state, Probe::default());
     // The next word opens another connection.
     tell(&one, TWO, Way::Stream).await;
     until(&two, "a word in the new life", heard(1)).await;
-    assert_eq!(one.state().await.unwrap().state.lost, [TWO]);
+    assert_eq!(one.state().await.expect("it lives").state.lost, [TWO]);
 }
 
 #[tokio::test]
 async fn a_72_a_silent_reset_is_noticed_at_the_next_send_only() {
     let (one, two) = connected().await;
-    let mut reports = two.watch().await.unwrap();
-    two.reset(false).await.unwrap();
-    assert_eq!(two.state().await.unwrap().state, Probe::default());
+    let mut reports = two.watch().await.expect("it lives");
+    two.reset(false).await.expect("it lives");
+    assert_eq!(two.state().await.expect("it lives").state, Probe::default());
     // Datagrams go both ways, and on a connection of its own the new life is heard: the old one is not missed.
     for by in [Way::Datagram, Way::Stream] {
         tell(&two, ONE, by).await;
@@ -73,7 +73,7 @@ async fn a_72_a_silent_reset_is_noticed_at_the_next_send_only() {
     until(&one, "two words of the new life", heard(3)).await;
     tell(&one, TWO, Way::Datagram).await;
     until(&two, "a datagram", heard(1)).await;
-    assert!(one.state().await.unwrap().state.lost.is_empty());
+    assert!(one.state().await.expect("it lives").state.lost.is_empty());
     // The new connection is the younger, so that it is used; without it the stale one is, and found out.
     call(&two, Call::Disconnect(ONE)).await;
     until(&one, "the loss", lost(1)).await;
@@ -88,14 +88,14 @@ async fn a_72_a_silent_reset_is_noticed_at_the_next_send_only() {
     )
     .await;
     until(&one, "an answer", heard(4)).await;
-    two.reset(false).await.unwrap();
+    two.reset(false).await.expect("it lives");
     tell(&one, TWO, Way::Stream).await;
     until(&one, "the second loss", lost(2)).await;
     report(&mut reports, "the refusal", |report| {
         report.kind == Kind::Refuse
     })
     .await;
-    assert!(two.state().await.unwrap().state.heard.is_empty());
+    assert!(two.state().await.expect("it lives").state.heard.is_empty());
     tell(&one, TWO, Way::Stream).await;
     until(&two, "a word on a new connection", heard(1)).await;
 }
@@ -115,7 +115,7 @@ async fn whoever_closes_a_connection_has_its_words_heard_and_is_told_nothing() {
     call(&one, Call::Disconnect(TWO)).await;
     let two = until(&two, "the end", lost(1)).await;
     assert_eq!(two.heard.len(), 501);
-    assert!(one.state().await.unwrap().state.lost.is_empty());
+    assert!(one.state().await.expect("it lives").state.lost.is_empty());
 }
 
 #[tokio::test]

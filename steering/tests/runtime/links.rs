@@ -17,7 +17,7 @@ async fn lossy(seed: u64) -> Vec<u32> {
         loss: 0.5,
         ..Emulation::default()
     };
-    one.emulate(half, vec![TWO]).await.unwrap();
+    one.emulate(half, vec![TWO]).await.expect("it lives");
     let by = Way::Datagram;
     call(
         &one,
@@ -28,7 +28,7 @@ async fn lossy(seed: u64) -> Vec<u32> {
         },
     )
     .await;
-    let counts = one.state().await.unwrap().counts;
+    let counts = one.state().await.expect("it lives").counts;
     assert_eq!(counts.datagrams_sent, u64::from(WORDS));
     let left = u64::from(WORDS) - counts.datagrams_lost;
     let arrived = until(&two, "what was not lost", heard(left as usize)).await;
@@ -54,7 +54,7 @@ async fn late(by: Way) {
         delay_ms: 80,
         ..Emulation::default()
     };
-    one.emulate(emulation, Vec::new()).await.unwrap();
+    one.emulate(emulation, Vec::new()).await.expect("it lives");
     let begun = Instant::now();
     call(
         &one,
@@ -82,7 +82,7 @@ async fn words_on_a_connection_are_late_by_the_delay() {
 }
 
 async fn has_heard(node: &Handle<Probe>) -> usize {
-    node.state().await.unwrap().state.heard.len()
+    node.state().await.expect("it lives").state.heard.len()
 }
 
 #[tokio::test]
@@ -97,27 +97,27 @@ async fn a_cut_stalls_connections_and_loses_datagrams_until_it_heals() {
     )
     .await;
     until(&one, "an answer", heard(1)).await;
-    two.cut(vec![one.me()]).await.unwrap();
+    two.cut(vec![one.me()]).await.expect("it lives");
     for by in [Way::Datagram, Way::Stream] {
         tell(&one, TWO, by).await;
         tell(&two, one.me(), by).await;
     }
     let dropped = async {
-        while two.state().await.unwrap().counts.datagrams_cut == 0 {
+        while two.state().await.expect("it lives").counts.datagrams_cut == 0 {
             tokio::task::yield_now().await;
         }
     };
     timeout(LIMIT, dropped)
         .await
         .expect("the datagram arrives at the cut");
-    let counts = two.state().await.unwrap().counts;
+    let counts = two.state().await.expect("it lives").counts;
     assert_eq!((counts.datagrams_sent, counts.datagrams_lost), (1, 1));
     assert_eq!((has_heard(&one).await, has_heard(&two).await), (1, 1));
-    two.heal().await.unwrap();
+    two.heal().await.expect("it lives");
     let one_state = until(&one, "the stalled word", heard(2)).await;
     until(&two, "the stalled word", heard(2)).await;
     assert_eq!(one_state.lost, []);
-    assert_eq!(two.state().await.unwrap().state.lost, []);
+    assert_eq!(two.state().await.expect("it lives").state.lost, []);
     tell(&one, TWO, Way::Datagram).await;
     until(&two, "a datagram", heard(3)).await;
     assert_eq!(has_heard(&one).await, 2);
@@ -135,11 +135,11 @@ async fn a_reset_behind_a_cut_is_noticed_after_it() {
     )
     .await;
     until(&one, "an answer", heard(1)).await;
-    two.cut(vec![one.me()]).await.unwrap();
-    two.reset(true).await.unwrap();
+    two.cut(vec![one.me()]).await.expect("it lives");
+    two.reset(true).await.expect("it lives");
     tell(&one, TWO, Way::Stream).await;
-    assert_eq!(one.state().await.unwrap().state.lost, []);
-    two.heal().await.unwrap();
+    assert_eq!(one.state().await.expect("it lives").state.lost, []);
+    two.heal().await.expect("it lives");
     until(&one, "the loss", |probe| probe.lost == [TWO]).await;
     assert_eq!(has_heard(&two).await, 0);
 }

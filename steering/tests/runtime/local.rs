@@ -11,16 +11,16 @@ async fn timers_fire_move_are_cancelled_and_arm_themselves_again() {
     call(&one, Call::Arm(Alarm::First, 3_600_000)).await;
     call(&one, Call::Arm(Alarm::Second, 3_600_000)).await;
     assert_eq!(
-        one.state().await.unwrap().timers,
+        one.state().await.expect("it lives").timers,
         [Alarm::First, Alarm::Second]
     );
     call(&one, Call::Cancel(Alarm::Second)).await;
     call(&one, Call::Arm(Alarm::First, 1)).await;
     until(&one, "the first", |probe| probe.fired == [Alarm::First]).await;
-    assert_eq!(one.state().await.unwrap().timers, []);
+    assert_eq!(one.state().await.expect("it lives").timers, []);
     call(&one, Call::Arm(Alarm::Often(6), 0)).await;
     until(&one, "the rest", |probe| probe.fired.len() == 6).await;
-    assert_eq!(one.state().await.unwrap().timers, []);
+    assert_eq!(one.state().await.expect("it lives").timers, []);
 }
 
 #[tokio::test]
@@ -29,10 +29,10 @@ async fn a_reset_forgets_timers_and_state_and_keeps_the_disk_and_ticks() {
     call(&one, Call::Arm(Alarm::First, 3_600_000)).await;
     call(&one, Call::Keep(7)).await;
     call(&one, Call::Tick).await;
-    let before = one.state().await.unwrap().state;
-    one.reset(false).await.unwrap();
+    let before = one.state().await.expect("it lives").state;
+    one.reset(false).await.expect("it lives");
     call(&one, Call::Tick).await;
-    let after = one.state().await.unwrap();
+    let after = one.state().await.expect("it lives");
     assert_eq!(after.timers, []);
     assert_eq!((after.state.kept, after.state.calls), (7, 1));
     assert!(after.state.ticks[0] > before.ticks[0]);
@@ -51,7 +51,7 @@ async fn what_is_on_disk_survives_the_process() {
     let mut last = 0;
     for life in 0..4 {
         let one = start(options(life % 2 == 0));
-        let found = one.state().await.unwrap().state;
+        let found = one.state().await.expect("it lives").state;
         assert_eq!(
             found,
             Probe {
@@ -60,22 +60,22 @@ async fn what_is_on_disk_survives_the_process() {
             }
         );
         call(&one, Call::Tick).await;
-        let ticks = one.state().await.unwrap().state.ticks;
+        let ticks = one.state().await.expect("it lives").state.ticks;
         assert!(ticks[0] > last);
         last = ticks[0];
         call(&one, Call::Keep(life + 1)).await;
         assert_eq!(one.shutdown().await, End::Shutdown);
     }
     // A file that is not one of this service is not taken for an empty one.
-    std::fs::write(directory.join("disk"), b"\xc1").unwrap();
+    std::fs::write(directory.join("disk"), b"\xc1").expect("it works");
     let one = start(options(false));
     assert!(matches!(one.ended().await, End::Failed(_)));
-    std::fs::remove_dir_all(&directory).unwrap();
+    std::fs::remove_dir_all(&directory).expect("it works");
 }
 
 #[tokio::test]
 async fn a_watcher_sees_everything_from_the_start() {
-    let mut bound = bind(Options::<Probe>::new(ONE, ())).unwrap();
+    let mut bound = bind(Options::<Probe>::new(ONE, ())).expect("it works");
     let mut reports = bound.watch();
     let address = bound.address();
     let one = bound.spawn();

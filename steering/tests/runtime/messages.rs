@@ -10,7 +10,7 @@ async fn echo(by: Way) {
     assert_eq!(answered.heard, [(TWO, Word::Tell { number: 0, by })]);
     let asked = until(&two, "the question", heard(1)).await;
     assert_eq!(asked.heard, [(ONE, Word::Ask { number: 0, by })]);
-    let connected = one.state().await.unwrap().connected;
+    let connected = one.state().await.expect("it lives").connected;
     assert_eq!(connected.is_empty(), by == Way::Datagram);
 }
 
@@ -65,7 +65,7 @@ async fn both_ends_use_one_connection_and_many_words_fit_it() {
     )
     .await;
     until(&one, "the answer", heard(1)).await;
-    let snapshot = two.state().await.unwrap();
+    let snapshot = two.state().await.expect("it lives");
     assert_eq!(snapshot.connected, [ONE]);
     assert_eq!(snapshot.counts.segments_received, 2_000);
     assert_eq!(snapshot.counts.malformed, 0);
@@ -79,15 +79,17 @@ async fn a_node_hears_itself_without_a_connection() {
     }
     let all = until(&one, "questions and answers", heard(4)).await;
     assert!(all.heard.iter().all(|(from, _)| *from == ONE));
-    assert!(one.state().await.unwrap().connected.is_empty());
+    assert!(one.state().await.expect("it lives").connected.is_empty());
 }
 
 #[tokio::test]
 async fn bytes_of_strangers_are_counted_and_dropped() {
     let (one, two) = pair().await;
-    let socket = tokio::net::UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    let socket = tokio::net::UdpSocket::bind("127.0.0.1:0")
+        .await
+        .expect("it lives");
     for junk in [&b""[..], b"abc", b"\0\0\0\x02\x10\x00\xc1", &[0xff; 600]] {
-        socket.send_to(junk, two.address()).await.unwrap();
+        socket.send_to(junk, two.address()).await.expect("it lives");
     }
     for junk in [
         &b"GET / HTTP/1.1\r\n\r\n"[..],
@@ -95,13 +97,15 @@ async fn bytes_of_strangers_are_counted_and_dropped() {
         &[0, 0, 0, 1, 0xc1],
     ] {
         use tokio::io::{AsyncReadExt, AsyncWriteExt};
-        let mut stream = tokio::net::TcpStream::connect(two.address()).await.unwrap();
-        stream.write_all(junk).await.unwrap();
+        let mut stream = tokio::net::TcpStream::connect(two.address())
+            .await
+            .expect("it lives");
+        stream.write_all(junk).await.expect("it lives");
         // It is closed, or reset: in either way nothing comes back.
         assert_eq!(stream.read(&mut [0; 16]).await.unwrap_or(0), 0);
     }
     tell(&one, TWO, Way::Stream).await;
     tell(&one, TWO, Way::Datagram).await;
     until(&two, "what it was told", heard(2)).await;
-    assert_eq!(two.state().await.unwrap().counts.malformed, 4);
+    assert_eq!(two.state().await.expect("it lives").counts.malformed, 4);
 }

@@ -56,7 +56,7 @@ fn words() -> Matcher {
 
 /// Sends words until a filter acts on one: how soon an installed filter is in force is the hook's own business.
 async fn provoke(steered: &Steered, by: Way, ruling: Ruling) {
-    let mut reports = steered.two.watch().await.unwrap();
+    let mut reports = steered.two.watch().await.expect("it lives");
     loop {
         tell(&steered.one, TWO, by).await;
         let next = report(&mut reports, "a word", |report| {
@@ -77,7 +77,7 @@ async fn a_filtered_message_never_reaches_its_handler() {
     steered.agent.install(words(), Action::Drop).await;
     provoke(&steered, Way::Datagram, Ruling::Drop).await;
     provoke(&steered, Way::Stream, Ruling::Drop).await;
-    let before = steered.two.state().await.unwrap().state;
+    let before = steered.two.state().await.expect("it lives").state;
     call(
         &steered.one,
         Call::Ask {
@@ -110,7 +110,14 @@ async fn held_messages_come_in_order_when_the_filter_ends() {
     let mut steered = steered().await;
     steered.agent.install(words(), Action::Hold).await;
     provoke(&steered, Way::Stream, Ruling::Hold).await;
-    let before = steered.two.state().await.unwrap().state.heard.len();
+    let before = steered
+        .two
+        .state()
+        .await
+        .expect("it lives")
+        .state
+        .heard
+        .len();
     let by = Way::Stream;
     call(
         &steered.one,
@@ -147,7 +154,7 @@ async fn timers_are_postponed_and_calls_refused() {
     };
     assert_eq!(error, CallError::Refused(FilterId::new(9)));
 
-    let mut reports = steered.two.watch().await.unwrap();
+    let mut reports = steered.two.watch().await.expect("it lives");
     let withdraw = WithdrawFilters { filters: None };
     steered
         .agent
@@ -183,7 +190,7 @@ async fn timers_are_postponed_and_calls_refused() {
 
 /// Has a node take a checkpoint and reads it.
 async fn checkpoint(agent: &mut Agent, number: u64) -> capture::Captured<Probe> {
-    let number = CheckpointNumber::new(number).unwrap();
+    let number = CheckpointNumber::new(number).expect("it works");
     agent
         .send(&AgentToHost::TakeCheckpoint(TakeCheckpoint { number }))
         .await;
@@ -196,7 +203,9 @@ async fn checkpoint(agent: &mut Agent, number: u64) -> capture::Captured<Probe> 
     let HostToAgent::Checkpoint(taken) = taken else {
         unreachable!("it was waited for");
     };
-    capture::read(&taken.body.read().unwrap()).unwrap().1
+    capture::read(&taken.body.read().expect("it works"))
+        .expect("it works")
+        .1
 }
 
 #[tokio::test]
@@ -249,7 +258,8 @@ async fn both_ends_of_a_connection_have_one_name_in_their_checkpoints() {
     let HostToAgent::Checkpoint(forced) = forced else {
         unreachable!("it was waited for");
     };
-    let (_, before) = capture::read::<Probe>(&forced.body.read().unwrap()).unwrap();
+    let (_, before) =
+        capture::read::<Probe>(&forced.body.read().expect("it works")).expect("it works");
     assert_eq!(before.local.service.heard.len(), 1);
     until(&one, "the word", heard(2)).await;
 }
@@ -267,7 +277,8 @@ impl Guard<Probe> for Limit {
         dice: Dice,
     ) -> Examined<Probe> {
         let mut copy = local.clone();
-        let effects = scry::runtime::run::run(me, setup, &mut copy, input.clone(), dice).unwrap();
+        let effects =
+            scry::runtime::run::run(me, setup, &mut copy, input.clone(), dice).expect("it works");
         let too_much =
             copy.service.calls > 2 || copy.service.heard.len() > 1 || copy.service.fired.len() > 1;
         match (too_much, input) {
@@ -288,7 +299,7 @@ async fn a_guard_stops_what_it_objects_to() {
     options.guard = Some(Box::new(Limit));
     let two = start(options);
     introduce(&[&one, &two]).await;
-    let mut reports = two.watch().await.unwrap();
+    let mut reports = two.watch().await.expect("it lives");
     let veto = |event: &'static str| {
         move |report: &scry::runtime::Report<Probe>| {
             report.event.starts_with(event) && report.verdict == Ruling::Veto
