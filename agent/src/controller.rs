@@ -42,7 +42,7 @@ use scry_protocol::link::host::{
 };
 use scry_protocol::link::peer::PeerMessage;
 use scry_protocol::record::{Entry, What, Word};
-use scry_protocol::{FilterId, Incarnation, NodeId, ViolationId};
+use scry_protocol::{Body, FilterId, Incarnation, NodeId, ViolationId};
 
 pub use paths::Paths;
 pub use status::Status;
@@ -257,6 +257,8 @@ pub struct Controller {
     run: Option<running::Run>,
     pending: Option<running::Waiting>,
     last_run: Option<status::LastRun>,
+    /// What was last known of each neighbor, and since when.
+    known: BTreeMap<NodeId, (Body, Time)>,
     /// Violations the last snapshot showed to have happened.
     happened: BTreeSet<ViolationId>,
     active: BTreeMap<FilterId, leases::Active>,
@@ -280,6 +282,7 @@ impl Controller {
             run: None,
             pending: None,
             last_run: None,
+            known: BTreeMap::new(),
             happened: BTreeSet::new(),
             active: BTreeMap::new(),
             disarmed: Vec::new(),

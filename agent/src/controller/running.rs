@@ -6,6 +6,7 @@ use scry_protocol::limit::{PATHS_MAX, SNAPSHOT_FRAME_BYTES_MAX};
 use scry_protocol::link::checker::{Cancel, Found, PastPath, Progress, Replayed, Report};
 use scry_protocol::link::host::{Neighbor, Surroundings};
 use scry_protocol::record::{Absent, Shown};
+use scry_protocol::snapshot::{Missing, Reason};
 use scry_protocol::{RunId, Snapshot};
 
 use super::leases::Case;
@@ -62,7 +63,7 @@ impl Controller {
     /// Takes in a snapshot: the immediate check gets the neighbors' states, the checker a job.
     pub fn handle_snapshot(&mut self, now: Time, on_demand: bool, snapshot: Snapshot) {
         self.counts.snapshots += 1;
-        self.tell_surroundings(&snapshot);
+        self.tell_surroundings(now, &snapshot);
         let run = RunId::new(self.paths.next_run());
         let bodies: usize = snapshot
             .members
@@ -173,7 +174,9 @@ impl Controller {
         self.log_snapshot(waiting.run, false, &waiting.snapshot, "skipped", Some(why));
     }
 
-    fn tell_surroundings(&mut self, snapshot: &Snapshot) {
+    /// Tells the host its neighbors' last known states. Of one that is silent that is the state it was last seen in: a
+    /// node that cannot be heard may well go on.
+    fn tell_surroundings(&mut self, now: Time, snapshot: &Snapshot) {
         if self.host.is_none() {
             return;
         }
@@ -181,10 +184,21 @@ impl Controller {
             .members
             .iter()
             .filter(|member| member.node != self.me);
-        let neighbors: Vec<Neighbor> = others
-            .map(|member| Neighbor {
-                node: member.node,
-                body: member.body.clone(),
+        for member in others {
+            self.known.insert(member.node, (member.body.clone(), now));
+        }
+        let age_ms_max = self.options.surroundings_age_ms_max;
+        self.known.retain(|&node, (_, since)| {
+            let silent =
+                |missing: &Missing| missing.node == node && missing.reason == Reason::Silent;
+            snapshot.member(node).is_some()
+                || (now.millis_since(*since) <= age_ms_max && snapshot.missing.iter().any(silent))
+        });
+        let known = self.known.iter();
+        let neighbors: Vec<Neighbor> = known
+            .map(|(&node, (body, _))| Neighbor {
+                node,
+                body: body.clone(),
             })
             .collect();
         let bytes: usize = neighbors.iter().map(|neighbor| neighbor.body.len()).sum();

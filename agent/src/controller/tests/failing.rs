@@ -186,6 +186,51 @@ fn the_surroundings_follow_every_snapshot_without_the_host_itself() {
 }
 
 #[test]
+fn a_silent_neighbor_is_judged_by_what_was_last_known_of_it() {
+    let mut bench = Bench::steering();
+    let told = |bench: &mut Bench, missing: Option<Reason>| {
+        bench.clear();
+        let member = |node| Member {
+            node,
+            number: CheckpointNumber::from(3),
+            age_ms: 0,
+            body: body(),
+        };
+        let mut members = vec![member(ME)];
+        members.extend(missing.is_none().then(|| member(OTHER)));
+        let snapshot = Snapshot {
+            by: ME,
+            number: CheckpointNumber::from(3),
+            rounds: 1,
+            elapsed_ms: 5,
+            members,
+            missing: missing
+                .map(|reason| Missing {
+                    node: OTHER,
+                    reason,
+                })
+                .into_iter()
+                .collect(),
+        };
+        bench.controller.handle_snapshot(bench.now, false, snapshot);
+        bench.drain();
+        let found = bench.host.iter().find_map(|message| match message {
+            AgentToHost::Surroundings(surroundings) => Some(surroundings.neighbors.len()),
+            _ => None,
+        });
+        found.expect("the host is told")
+    };
+    assert_eq!(told(&mut bench, None), 1);
+    assert_eq!(told(&mut bench, Some(Reason::Silent)), 1);
+    assert_eq!(told(&mut bench, Some(Reason::Dead)), 0, "it is gone");
+    assert_eq!(told(&mut bench, Some(Reason::Silent)), 0, "and forgotten");
+    assert_eq!(told(&mut bench, None), 1);
+    let long = Options::default().surroundings_age_ms_max + 1;
+    bench.now = bench.now.after_millis(long);
+    assert_eq!(told(&mut bench, Some(Reason::Silent)), 0, "too long ago");
+}
+
+#[test]
 fn what_failed_at_the_host_is_counted_by_its_own_count() {
     let mut bench = Bench::steering();
     for count in [1, 5] {
