@@ -110,6 +110,7 @@ impl Demo {
             settle(&mut stage).await;
             fault(&mut stage, &mut draw).await?;
         }
+        settle(&mut stage).await;
         Ok(stage.close().await)
     }
 }

@@ -66,8 +66,9 @@ fn until(what: &str, mut is_so: impl FnMut() -> bool) {
 fn a_small_cluster_comes_together_with_and_without_agents() {
     let folder = Folder::new("small");
     let page = folder.0.with_extension("html");
-    let arguments = ["demo", "--nodes", "3", "--faults", "0", "--json", "--html"];
+    let arguments = ["demo", "--nodes", "3", "--faults", "0", "--json"];
     let output = lab(&arguments, &folder)
+        .arg("--html")
         .arg(&page)
         .output()
         .expect("the lab runs");
