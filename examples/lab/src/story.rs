@@ -51,8 +51,8 @@ pub(crate) struct Telling {
     /// Tell it without the bug: nothing may be done about anything then.
     #[arg(long)]
     fixed: bool,
-    /// What chance begins with.
-    #[arg(long, default_value_t = 1)]
+    /// What chance begins with; `r1` needs one with which n13 asks n9 first and n1 the second time.
+    #[arg(long, default_value_t = 4)]
     seed: u64,
     #[command(flatten)]
     output: Output,
