@@ -19,9 +19,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::bail;
+use scry::NodeId;
 
 use crate::Output;
-use crate::cluster::{Happening, Plan, Steering, epoch_ms};
+use crate::cluster::{Cluster, Happening, Plan, Steering, epoch_ms};
 use crate::paxos::Bug;
 use crate::stage::Stage;
 use crate::staged::Staged;
@@ -124,20 +125,23 @@ impl Telling {
         plan.tuning.isolate = self.isolate.name();
     }
 
-    /// Waits until the agents have seen the situation that is there now, and what they decided about it is in force.
+    /// Waits until the agents have seen the situation that is there now, and what they decided about it is in force: with
+    /// the bug, a filter at a certain node.
     async fn look_ahead<S: Staged>(
         &self,
         stage: &mut Stage<'_, S>,
         directory: &Path,
+        node: NodeId,
     ) -> anyhow::Result<()> {
         if self.way == Way::Unsteered {
             return Ok(());
         }
         let since_ms = epoch_ms();
         let members = stage.cluster.members();
+        let predicts = self.way.steering().predicts();
         let mut wants = evidence::Wanted {
-            filter: self.way.steering().predicts() && !self.fixed,
-            runs: self.way.steering().predicts(),
+            filter: (predicts && !self.fixed).then_some(node),
+            runs: predicts,
         };
         let is_seen = |_: &_, happening: &Happening| {
             matches!(happening, Happening::Record(_))
@@ -146,10 +150,10 @@ impl Telling {
         if stage.watch_until(PATIENCE, is_seen).await {
             return Ok(());
         }
-        wants.filter = false;
+        wants.filter = None;
         stage.cluster.check()?;
         match Evidence::read(directory, &members).shows(&members, since_ms, wants) {
-            true => bail!("the situation was searched, and no filter was installed"),
+            true => bail!("the situation was searched, and {node} has no filter"),
             false => bail!("the situation was not seen in {PATIENCE:?}"),
         }
     }
@@ -160,11 +164,11 @@ impl Telling {
         &self,
         stage: &mut Stage<'_, S>,
         directory: &Path,
-        ended: impl Fn(&crate::cluster::Cluster<S>) -> bool,
+        ended: impl Fn(&Cluster<S>) -> bool,
     ) -> anyhow::Result<()> {
         let members = stage.cluster.members();
         let way = self.way;
-        let is_clear = |cluster: &crate::cluster::Cluster<S>| {
+        let is_clear = |cluster: &Cluster<S>| {
             let count = &cluster.referee.count;
             let is_broken = !count.broken.is_empty();
             match way {
@@ -182,8 +186,7 @@ impl Telling {
             stage.cluster.check()?;
             bail!("the story came to no end in {PATIENCE:?}");
         }
-        let is_broken =
-            |cluster: &crate::cluster::Cluster<S>, _: &_| !cluster.referee.count.broken.is_empty();
+        let is_broken = |cluster: &Cluster<S>, _: &_| !cluster.referee.count.broken.is_empty();
         stage.watch_until(AFTERMATH, is_broken).await;
         stage.cluster.check()
     }

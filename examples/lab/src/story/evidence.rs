@@ -16,8 +16,8 @@ pub(super) struct Evidence {
 /// What agents must have come to before the story goes on.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wanted {
-    /// A filter somewhere.
-    pub(super) filter: bool,
+    /// A filter in force at this node.
+    pub(super) filter: Option<NodeId>,
     /// Searches that ended.
     pub(super) runs: bool,
 }
@@ -60,8 +60,11 @@ impl Evidence {
 
     /// Tells whether every agent has seen the whole situation since a moment, and come to what is wanted.
     pub(super) fn shows(&self, members: &[NodeId], since_ms: u64, wanted: Wanted) -> bool {
-        let has_filter = self.logs.values().any(|log| has_filter_in_force(log));
-        (has_filter || !wanted.filter)
+        let has_filter = wanted.filter.is_none_or(|node| {
+            let log = self.logs.get(&node);
+            log.is_some_and(|log| has_filter_in_force(log))
+        });
+        has_filter
             && self.logs.values().all(|log| {
                 let later = || log.iter().filter(|it| it.time.as_millis() > since_ms);
                 let whole: Vec<_> = later()
@@ -180,11 +183,22 @@ impl Evidence {
     }
 }
 
-/// Tells whether a filter was installed, and the host has answered since: it has it.
+/// Tells whether there is a filter, and the host has answered since it came: it has it.
 fn has_filter_in_force(log: &[Record]) -> bool {
-    let mut records = log.iter();
-    let is_there = records.any(|it| matches!(it.entry.what, What::FilterInstalled { .. }));
-    is_there && records.filter(|it| is_whole(it, 1)).count() >= SNAPSHOTS
+    let mut active = BTreeMap::new();
+    for (at, record) in log.iter().enumerate() {
+        match (&record.entry.what, record.entry.filter) {
+            (What::FilterInstalled { .. }, Some(filter)) => {
+                active.entry(filter).or_insert(at);
+            }
+            (What::FilterLapsed { .. }, Some(filter)) => drop(active.remove(&filter)),
+            _ => {}
+        }
+    }
+    active.values().any(|&at| {
+        let later = log[at..].iter();
+        later.filter(|it| is_whole(it, 1)).count() >= SNAPSHOTS
+    })
 }
 
 /// Tells whether a snapshot has so many members and lacks nobody.

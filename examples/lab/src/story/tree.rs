@@ -49,7 +49,7 @@ impl Telling {
         })
         .await?;
         join(&mut stage, ROOT, is_set).await?;
-        self.look_ahead(&mut stage, directory).await?;
+        self.look_ahead(&mut stage, directory, ROOT).await?;
         stage
             .cluster
             .order(FORGETFUL, json!({ "cut": [FOUNDER] }))

@@ -48,7 +48,7 @@ impl Telling {
                 continue;
             }
             story.reconnect(&mut stage).await?;
-            self.look_ahead(&mut stage, &directory).await?;
+            self.look_ahead(&mut stage, &directory, LEADER).await?;
             story.second_round(&mut stage).await?;
             let fixed = self.fixed;
             self.watch_end(&mut stage, &directory, |cluster: &Cluster<Paxos>| {
