@@ -33,7 +33,7 @@ pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
 /// What a node has said of itself.
 #[derive(Debug, Default)]
 struct Heard {
-    events: u64,
+    resets: u64,
     state: Value,
 }
 
@@ -205,7 +205,7 @@ impl Cluster {
                 let line: Value = serde_json::from_str(&line).unwrap();
                 if line["state"].is_object() {
                     let mut heard = ear.lock().unwrap();
-                    heard.events += 1;
+                    heard.resets += u64::from(line["kind"] == "reset");
                     heard.state = line["state"].clone();
                 }
             }
@@ -266,9 +266,9 @@ impl Cluster {
         self.nodes[&node].heard.lock().unwrap().state.clone()
     }
 
-    /// Returns how many events a node has told.
-    pub(crate) fn events(&self, node: u32) -> u64 {
-        self.nodes[&node].heard.lock().unwrap().events
+    /// Returns how often a node has told that it was reset.
+    pub(crate) fn resets(&self, node: u32) -> u64 {
+        self.nodes[&node].heard.lock().unwrap().resets
     }
 
     /// Returns an agent's steering log.

@@ -46,11 +46,11 @@ fn has_filter(cluster: &Cluster) {
 /// Makes the service do something, and waits until it has.
 fn still_serves(cluster: &mut Cluster) {
     for node in [4, 5] {
-        let before = cluster.events(node);
+        let before = cluster.resets(node);
         cluster.order(node, &json!({ "reset": { "notice": true } }));
         cluster.order(node, &json!({ "call": "Join" }));
         until("a node joins again", || {
-            cluster.events(node) > before && cluster.state(node)["parent"].is_u64()
+            cluster.resets(node) > before && cluster.state(node)["parent"].is_u64()
         });
     }
 }
