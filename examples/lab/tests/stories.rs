@@ -102,9 +102,14 @@ fn f_4_steering_keeps_the_child_from_joining_the_root() {
         what.is_some_and(|what| what.contains("Join from n13 to n1")),
         "{account:#}"
     );
-    // The earliest of all points is the one that counted.
+    // The earliest point at the root is the one that counted, unless n13's own agent was even earlier: its filter
+    // falls with the reset, and it may have proved it again before the call came.
     let blocked = account["blocked"][0].as_str().expect("an event");
-    assert!(blocked.starts_with("n1: Join from n13"), "{account:#}");
+    let early = ["n1: Join from n13", "n13: call Join"];
+    assert!(
+        early.iter().any(|event| blocked.starts_with(event)),
+        "{account:#}"
+    );
 }
 
 #[test]
