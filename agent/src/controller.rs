@@ -476,9 +476,17 @@ impl Controller {
 
     /// Counts are since the host's start, and a frame may be lost: what is new is the difference.
     fn take_stats(&mut self, stats: Stats) {
-        if let Some(host) = &mut self.host {
-            self.counts.actions += stats.events.saturating_sub(host.stats.events);
-            host.stats = stats;
+        let Some(host) = &mut self.host else {
+            return;
+        };
+        self.counts.actions += stats.events.saturating_sub(host.stats.events);
+        let dropped = stats
+            .dropped_frames
+            .saturating_sub(host.stats.dropped_frames);
+        host.stats = stats;
+        if dropped > 0 {
+            let detail = "the host dropped what this agent did not read in time";
+            self.fail_open("socket-full", dropped, detail.to_owned());
         }
     }
 

@@ -60,17 +60,28 @@ pub trait Shell {
 /// Runs jobs one after the other, and keeps what the next may need again.
 #[derive(Debug)]
 pub struct Checker<S: Service> {
+    threads: usize,
     /// The property file that was compiled last.
     compiled: Option<(String, Vec<Property<S>>)>,
 }
 
 impl<S: Service> Default for Checker<S> {
     fn default() -> Self {
-        Self { compiled: None }
+        Self {
+            threads: 1,
+            compiled: None,
+        }
     }
 }
 
 impl<S: Service> Checker<S> {
+    /// Sets on how many threads to search. What is found is the same for any number.
+    #[must_use]
+    pub fn threads(mut self, threads: usize) -> Self {
+        self.threads = threads.max(1);
+        self
+    }
+
     /// Carries out a job: tells what it finds while it goes on, and ends with a report.
     pub fn run(&mut self, job: &Job, shell: &mut dyn Shell) {
         let restored = self.properties(&job.properties).and_then(|properties| {
@@ -83,6 +94,7 @@ impl<S: Service> Checker<S> {
             Ok((properties, Start { state, remarks })) => {
                 let mut run = Run {
                     job,
+                    threads: self.threads,
                     shell,
                     start: state,
                     properties,
@@ -126,6 +138,7 @@ struct Seen<S: Service> {
 
 struct Run<'a, S: Service> {
     job: &'a Job,
+    threads: usize,
     shell: &'a mut dyn Shell,
     start: Simulation<S>,
     properties: Vec<Property<S>>,
@@ -198,7 +211,7 @@ impl<S: Service> Run<'_, S> {
                 bytes: Some(budget.memory_bytes_max),
                 first_violation: false,
             },
-            threads: 1,
+            threads: self.threads,
             pruning: true,
         };
         let mut search = match Search::new(&self.start, self.properties.clone(), options) {

@@ -33,7 +33,7 @@ use crate::model::handler::Local;
 use crate::properties;
 use crate::property::Property;
 use crate::runtime::guard::{Examined, Guard, Notice};
-use crate::runtime::run::Effects;
+use crate::runtime::run::Performed;
 use crate::safety::memory::Memory;
 use crate::safety::speculator::Speculator;
 use crate::safety::trial::{Broken, Trial, Verdict};
@@ -67,7 +67,7 @@ struct Known<S: Service> {
 
 /// How one attempt to get a verdict ended.
 enum Attempt<S: Service> {
-    Verdict(Verdict, Option<(Local<S>, Effects<S>)>),
+    Verdict(Verdict, Option<Performed<S>>),
     Failed(Failure, String),
 }
 

@@ -99,10 +99,11 @@ fn speak(
 ) -> io::Result<(u16, String)> {
     let body = body.map(Value::to_string).unwrap_or_default();
     let length = body.len();
-    write!(
-        stream,
+    let request = format!(
         "{method} {path} HTTP/1.0\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
-    )?;
+    );
+    // At once: an agent that needs no body may answer and close before the rest of a request in pieces is out.
+    stream.write_all(request.as_bytes())?;
     stream.flush()?;
     let mut answer = Vec::new();
     stream.take(ANSWER_BYTES_MAX).read_to_end(&mut answer)?;

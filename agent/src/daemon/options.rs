@@ -59,6 +59,7 @@ pub(super) fn checker(configuration: &Configuration) -> checker::Settings {
         command: checker.command.clone(),
         nice: checker.nice,
         threads: checker.threads,
+        memory_bytes: checker.memory_bytes,
         // The controller acts first, as it also tells what became of the run.
         grace: Duration::from_millis(checker.grace_ms + 1_000),
     }

@@ -28,6 +28,9 @@ const PAUSE_MAX: Duration = Duration::from_secs(30);
 const LONG_LIFE: Duration = Duration::from_secs(60);
 /// How long its first words may take.
 const READY_WAIT: Duration = Duration::from_secs(10);
+/// What a checker may map beside the memory of its search: its code, its stacks, the snapshot, and what the allocator
+/// keeps in reserve. The search keeps to its own bound; this one is for a handler that does not.
+const ADDRESS_SPACE_BYTES: u64 = 2 << 30;
 /// How long it may take to accept a frame.
 const WRITE_WAIT: Duration = Duration::from_secs(10);
 
@@ -40,6 +43,8 @@ pub(crate) struct Settings {
     pub(crate) nice: i32,
     /// With how many threads it searches.
     pub(crate) threads: usize,
+    /// How much memory its search may use.
+    pub(crate) memory_bytes: u64,
     /// How long beyond its budget it may be silent.
     pub(crate) grace: Duration,
 }
@@ -293,6 +298,13 @@ fn start(program: &[OsString], settings: &Settings) -> std::io::Result<Running> 
         .env_clear()
         .env("SCRY_ROLE", "checker")
         .env("SCRY_CHECKER_THREADS", settings.threads.to_string())
+        .env(
+            "SCRY_CHECKER_MEMORY_BYTES",
+            settings
+                .memory_bytes
+                .saturating_add(ADDRESS_SPACE_BYTES)
+                .to_string(),
+        )
         .stdin(Stdio::from(OwnedFd::from(theirs)))
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

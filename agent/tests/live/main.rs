@@ -1,5 +1,10 @@
 //! Agents as processes on this machine: snapshots, operators, and everything that must be refused.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test that cannot go on has failed, and says where"
+)]
+
 mod deploy;
 mod hostile;
 mod operators;

@@ -50,10 +50,10 @@ pub(crate) struct Experiment {
     #[arg(long)]
     unsteered_runs: Option<u32>,
     /// How long to wait between the rounds at most, in seconds; each wait is drawn from 0 to this (the paper's: 60).
-    #[arg(long, default_value_t = 4.0, value_name = "SECONDS")]
+    #[arg(long, default_value_t = 6.0, value_name = "SECONDS")]
     gap: f64,
     /// How often each agent gathers a snapshot, in milliseconds.
-    #[arg(long, default_value_t = 500)]
+    #[arg(long, default_value_t = 50)]
     period_ms: u64,
     /// How many runs go on at the same time.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=32))]

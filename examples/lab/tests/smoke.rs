@@ -76,8 +76,9 @@ fn a_small_cluster_comes_together_with_and_without_agents() {
     let runs = result["runs"].as_array().expect("there are runs");
     assert_eq!(runs.len(), 2);
     for run in runs {
+        // Whoever founds the tree need not join it.
         assert_eq!(
-            run["joins"]["count"], 3,
+            run["joins"]["count"], 2,
             "everybody joined: {}",
             run["name"]
         );

@@ -18,6 +18,9 @@ use scry_protocol::link::checker::{AgentToChecker, CheckerToAgent, Job, Ready};
 use crate::checker::{Checker, Shell, cut, sandbox};
 use crate::service::Service;
 
+/// The environment variable that says on how many threads to search.
+pub const THREADS_VARIABLE: &str = "SCRY_CHECKER_THREADS";
+
 /// What arrives is not what an agent says, or cannot be answered (`EX_PROTOCOL`).
 const EXIT_PROTOCOL: i32 = 76;
 /// The link cannot be used (`EX_IOERR`).
@@ -61,7 +64,9 @@ fn work<S: Service>(stream: UnixStream, jobs: &Receiver<Box<Job>>, cancelled: &A
         service: cut(std::any::type_name::<S>().to_owned(), NAME_BYTES_MAX),
         version: cut(env!("CARGO_PKG_VERSION").to_owned(), NAME_BYTES_MAX),
     }));
-    let mut checker = Checker::<S>::default();
+    let threads = std::env::var(THREADS_VARIABLE).ok();
+    let threads = threads.and_then(|threads| threads.parse().ok());
+    let mut checker = Checker::<S>::default().threads(threads.unwrap_or(1));
     // The reader ends the process, so that there is always another job to wait for.
     while let Ok(job) = jobs.recv() {
         link.run = job.run.get();

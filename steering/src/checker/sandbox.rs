@@ -1,4 +1,4 @@
-//! What a checker may not do: open files or sockets, start programs, outlive its agent, take all memory, get in the way.
+//! What a checker may not do: open files or sockets, start programs, outlive its agent, take all memory.
 //!
 //! Its input comes from other nodes and is run through the service's handlers; so it gets only what computing needs. What
 //! the system does not offer is told and done without: a checker without a sandbox still is a process of its own.
@@ -20,16 +20,12 @@ pub const MEMORY_VARIABLE: &str = "SCRY_CHECKER_MEMORY_BYTES";
 /// The environment variable that bounds the process's time on the processor, in seconds over its life.
 pub const PROCESSOR_VARIABLE: &str = "SCRY_CHECKER_CPU_SECONDS";
 
-/// How far the checker stands back for everything else on the machine.
-const NICENESS: i32 = 10;
-
 /// Closes the sandbox around this process, and returns what could not be closed, in words.
 ///
 /// To be called before there are threads: they inherit what binds the thread that starts them.
 pub fn close() -> Vec<String> {
-    let parts: [(&str, Result<(), String>); 6] = [
+    let parts: [(&str, Result<(), String>); 5] = [
         ("parent", die_with_parent()),
-        ("priority", stand_back()),
         ("memory", limit(Resource::RLIMIT_AS, MEMORY_VARIABLE)),
         ("processor", limit(Resource::RLIMIT_CPU, PROCESSOR_VARIABLE)),
         ("files", lock_files()),
@@ -46,16 +42,6 @@ pub fn close() -> Vec<String> {
 /// standard input says so.
 fn die_with_parent() -> Result<(), String> {
     prctl::set_pdeathsig(Signal::SIGKILL).map_err(|error| error.to_string())
-}
-
-fn stand_back() -> Result<(), String> {
-    #[expect(unsafe_code, reason = "no safe wrapper exists in the crates we use")]
-    // SAFETY: setpriority takes numbers only; zero means the calling process.
-    let result = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICENESS) };
-    match result {
-        0 => Ok(()),
-        _ => Err(std::io::Error::last_os_error().to_string()),
-    }
 }
 
 fn limit(resource: Resource, variable: &str) -> Result<(), String> {

@@ -7,7 +7,7 @@ use crate::context::Dice;
 use crate::hook::Request;
 use crate::model::event::InputOf;
 use crate::model::handler::Local;
-use crate::runtime::run::Effects;
+use crate::runtime::run::Performed;
 use crate::service::Service;
 
 /// What a check says about an event.
@@ -15,7 +15,7 @@ use crate::service::Service;
 pub enum Examined<S: Service> {
     /// The event may be handled. A check that has run the handler on a copy, with the same dice, can hand over the copy
     /// and what it asked for instead of having it run again.
-    Pass(Option<(Local<S>, Effects<S>)>),
+    Pass(Option<Performed<S>>),
     /// The event must not be handled.
     Veto {
         /// The property it would break.

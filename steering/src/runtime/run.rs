@@ -16,6 +16,9 @@ use crate::service::{Handling, Prediction, Service};
 /// What a handler of a service asked for.
 pub type Effects<S> = Vec<Effect<<S as Service>::Message, <S as Service>::Timer>>;
 
+/// A node after a handler, and what the handler asked for.
+pub type Performed<S> = (Local<S>, Effects<S>);
+
 /// A handler panicked, and said this. The state it ran on is not to be used any more.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("a handler panicked: {0}")]
@@ -31,7 +34,7 @@ pub fn boot<S: Service>(
     setup: &S::Setup,
     disk: Option<S::Disk>,
     mut dice: Dice,
-) -> Result<(Local<S>, Effects<S>), Panicked> {
+) -> Result<Performed<S>, Panicked> {
     let mut effects = Vec::new();
     let service = caught(|| S::start(&mut Context::new(me, setup, &mut dice, &mut effects), disk))?;
     let mut local = Local {

@@ -10,7 +10,7 @@ use crate::engine::PANIC_PROPERTY;
 use crate::model::event::InputOf;
 use crate::model::handler::{Local, in_silence};
 use crate::property::{Judgement, Property, View};
-use crate::runtime::run::{Effects, Panicked, run};
+use crate::runtime::run::{Panicked, Performed, run};
 use crate::service::Service;
 
 /// What a trial is made with.
@@ -47,7 +47,7 @@ impl<S: Service> Trial<'_, S> {
         local: &Local<S>,
         input: &InputOf<S>,
         dice: Dice,
-    ) -> (Verdict, Option<(Local<S>, Effects<S>)>) {
+    ) -> (Verdict, Option<Performed<S>>) {
         let (mut copy, mut dice) = (local.clone(), dice);
         let ran = in_silence(|| run(self.me, self.setup, &mut copy, input.clone(), &mut dice));
         let effects = match ran {

@@ -62,7 +62,7 @@ mod tests {
     #[test]
     fn what_is_no_trace_is_refused_with_its_reason() {
         let check = |text: &str, said: &str| {
-            let error = parse(text.as_bytes()).unwrap_err().to_string();
+            let error = parse(text.as_bytes()).expect_err("no trace").to_string();
             assert!(error.contains(said), "{text}: {error}");
         };
         check("", "not a trace");

@@ -7,7 +7,7 @@ use scry::hook;
 use scry::model::event::{Input, InputOf};
 use scry::model::handler::Local;
 use scry::runtime::{CallError, Examined, Guard, Handle, Options, Ruling};
-use scry_protocol::filter::{Action, Matcher};
+use scry_protocol::filter::{Action, Matcher, Mode};
 use scry_protocol::link::host::{AgentToHost, HostToAgent, TakeCheckpoint, WithdrawFilters};
 use scry_protocol::{CheckpointNumber, FilterId};
 
@@ -270,15 +270,16 @@ struct Limit;
 impl Guard<Probe> for Limit {
     fn examine(
         &mut self,
-        me: NodeId,
+        _: Mode,
         setup: &(),
         local: &Local<Probe>,
         input: &InputOf<Probe>,
         dice: Dice,
     ) -> Examined<Probe> {
         let mut copy = local.clone();
-        let effects =
-            scry::runtime::run::run(me, setup, &mut copy, input.clone(), dice).expect("it works");
+        let mut dice = dice;
+        let ran = scry::runtime::run::run(TWO, setup, &mut copy, input.clone(), &mut dice);
+        let effects = ran.expect("it works");
         let too_much =
             copy.service.calls > 2 || copy.service.heard.len() > 1 || copy.service.fired.len() > 1;
         match (too_much, input) {

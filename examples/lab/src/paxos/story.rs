@@ -224,7 +224,8 @@ impl Story {
             link: Link::default(),
             tuning: Tuning {
                 period_ms: self.period_ms,
-                time_ms: 1000,
+                // A search must not keep the next snapshot waiting for long: the rounds may follow each other closely.
+                time_ms: 150,
                 states: 1_000_000,
                 depth: 16,
                 ttl_ms: 10_000,
