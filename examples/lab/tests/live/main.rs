@@ -3,6 +3,11 @@
 //! The tree has the bug of CrystalBall's first example and stands as that example has it: n1 is root, n2 its child, n3 a
 //! child of n2. So agents have something to predict, and filters to lose.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test that cannot go on has failed, and says where"
+)]
+
 mod cluster;
 
 use std::fs;
