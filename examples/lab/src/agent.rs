@@ -130,9 +130,14 @@ impl Seat {
         };
         // Without prediction snapshots are still gathered, since the immediate check judges with them; the search ends
         // before it has begun.
-        let states = match steering {
-            Steering::Full => tuning.states,
-            Steering::Immediate | Steering::Off => 1,
+        let states = if steering.predicts() {
+            tuning.states
+        } else {
+            1
+        };
+        let mode = match steering {
+            Steering::Audit => "audit",
+            Steering::Off | Steering::Immediate | Steering::Full => "steer",
         };
         let folder = |name: &str| json!(self.directory.join(name)).to_string();
         let Tuning {
@@ -163,7 +168,7 @@ impl Seat {
              [checkpoint]\nperiod_ms = {period_ms}\nround_ms = 500\n\n\
              [checker]\ncommand = {checker}\ntime_ms = {time_ms}\nstates = {states}\ndepth = {depth}\n\n\
              [checker.faults]\nresets = {resets}\nsilent_resets = {silent_resets}\nlosses = {losses}\n\n\
-             [steering]\nmode = \"steer\"\nttl_ms = {ttl_ms}\nkill_file = {}\n\n\
+             [steering]\nmode = \"{mode}\"\nttl_ms = {ttl_ms}\nkill_file = {}\n\n\
              [safety]\nisolate = \"{isolate}\"\n\n\
              [log]\ndirectory = {}\n\n\
              [admin]\nlisten = {}\n",

@@ -28,6 +28,8 @@ pub(crate) enum Steering {
     Off,
     /// Only the immediate safety check; nothing is predicted.
     Immediate,
+    /// Prediction, filters and the immediate check, all of which only say what they would do.
+    Audit,
     /// Prediction and filters, with the immediate check behind them.
     Full,
 }
@@ -43,6 +45,13 @@ pub(crate) struct Link {
     pub(crate) loss: f64,
     /// How much the link carries; 0 for as much as there is.
     pub(crate) rate_kbps: u64,
+}
+
+impl Steering {
+    /// Tells whether the future is searched.
+    pub(crate) fn predicts(self) -> bool {
+        matches!(self, Self::Audit | Self::Full)
+    }
 }
 
 /// How agents are set.
@@ -371,7 +380,7 @@ async fn make_certificates<S: Staged>(plan: &Plan<S>, directory: &Path) -> anyho
 fn is_at_work(status: &Value, steering: Steering) -> bool {
     let status = &status["steering"];
     let has_host = !status["host"].is_null();
-    has_host && (steering != Steering::Full || status["checker_ready"] == true)
+    has_host && (!steering.predicts() || status["checker_ready"] == true)
 }
 
 /// Returns the milliseconds since the epoch.

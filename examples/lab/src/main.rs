@@ -2,7 +2,7 @@
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | [`demo`], [`randtree`], [`paxos`] | the experiments |
+//! | [`demo`], [`story`], [`randtree`], [`paxos`] | the experiments |
 //! | [`stage`], [`cluster`], [`node`], [`agent`], [`process`] | a run, its cluster, and the processes it is made of |
 //! | [`referee`], [`observer`], [`usage`] | who watches: the true global state, what is worth keeping, what it costs |
 //! | [`churn`], [`draw`], [`statistics`] | who leaves and comes back; chance; numbers about samples |
@@ -26,6 +26,7 @@ mod result;
 mod stage;
 mod staged;
 mod statistics;
+mod story;
 mod usage;
 mod view;
 
@@ -51,6 +52,8 @@ enum Command {
     Randtree(randtree::Experiment),
     /// Paxos with a bug, many times over: how often steering and the immediate check prevent it (CrystalBall §5.4.2).
     Paxos(paxos::Experiment),
+    /// One of CrystalBall's stories, once: what happens, what is predicted, and what is done about it.
+    Story(story::Telling),
 }
 
 /// What every experiment can be asked.
@@ -134,6 +137,7 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
             Command::Demo(demo) => demo.run().await,
             Command::Randtree(experiment) => experiment.run().await,
             Command::Paxos(experiment) => experiment.run().await,
+            Command::Story(telling) => telling.run().await,
         }
     };
     tokio::select! {

@@ -9,7 +9,7 @@
 //! does our wait, that it may be too short often enough to show what happens then.
 
 mod outcome;
-mod story;
+pub(crate) mod story;
 
 use std::path::PathBuf;
 
@@ -145,7 +145,7 @@ impl Experiment {
     fn folder(&self, steering: Steering, number: u32) -> PathBuf {
         let name = match steering {
             Steering::Off => format!("u{number}"),
-            Steering::Immediate | Steering::Full => format!("s{number}"),
+            Steering::Immediate | Steering::Audit | Steering::Full => format!("s{number}"),
         };
         self.output.directory().join(name)
     }
