@@ -306,7 +306,7 @@ fn capture<S: Service>(
     })
 }
 
-/// As [`capture`], once the first of a life has shown that it works. A state that cannot be written all the same is one
+/// As [`capture()`], once the first of a life has shown that it works. A state that cannot be written all the same is one
 /// that cannot be read either, which is what whoever reads the checkpoint then says.
 fn capture_now<S: Service>(
     me: NodeId,
