@@ -251,6 +251,28 @@ impl Envelope {
         }
     }
 
+    /// Returns how many bytes [`write`](Self::write) appends.
+    pub fn length(&self) -> usize {
+        let place = self
+            .place
+            .iter()
+            .flat_map(|place| [place.incarnation.get(), place.serial.into(), place.sequence]);
+        let acknowledged = self.acknowledged.iter().flat_map(|acknowledged| {
+            let Received { up_to, beyond } = acknowledged.received;
+            [
+                acknowledged.incarnation.get(),
+                acknowledged.serial.into(),
+                up_to,
+                beyond,
+            ]
+        });
+        let numbers = [self.number.get()]
+            .into_iter()
+            .chain(place)
+            .chain(acknowledged);
+        1 + numbers.map(varint::length).sum::<usize>()
+    }
+
     /// Reads an envelope and returns what follows it.
     ///
     /// # Errors

@@ -9,6 +9,12 @@ pub(crate) fn put(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
+/// Returns how many bytes a number needs.
+pub(crate) fn length(value: u64) -> usize {
+    // Seven bits a byte, and zero needs one too.
+    (64 - (value | 1).leading_zeros() as usize).div_ceil(7)
+}
+
 /// Reads a number and moves `input` past it; `None` if the input ends first or the number is longer than it need be.
 pub(crate) fn take(input: &mut &[u8]) -> Option<u64> {
     let mut value = 0u64;
@@ -50,6 +56,7 @@ mod tests {
         fn numbers_read_back(value: u64, signed: i64, rest: Vec<u8>) {
             let mut out = Vec::new();
             put(&mut out, value);
+            prop_assert_eq!(length(value), out.len());
             out.extend(&rest);
             let mut input = out.as_slice();
             prop_assert_eq!(take(&mut input), Some(value));

@@ -11,6 +11,7 @@ use std::time::Duration;
 use scry_protocol::NodeId;
 use serde::{Deserialize, Serialize};
 
+use crate::model::handler::{MIX_STEP, mix};
 use crate::service::Service;
 
 /// A moment by the node's own clock, to be compared only by [`Context::expired`].
@@ -107,12 +108,10 @@ impl Dice {
 
     /// The generator is `SplitMix64`: its state is its seed, so that dice are three plain numbers.
     fn draw(&mut self) -> u64 {
-        self.asked += 1;
-        self.seed = self.seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut word = self.seed;
-        word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        word ^ (word >> 31)
+        self.asked = self.asked.saturating_add(1);
+        let word = mix(self.seed);
+        self.seed = self.seed.wrapping_add(MIX_STEP);
+        word
     }
 }
 

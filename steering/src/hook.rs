@@ -154,8 +154,6 @@ pub struct Hook {
     numbers: Numbers,
     seen: Seen,
     peers: BTreeMap<NodeId, Arc<Peer>>,
-    /// The last stamp, encoded only to count its bytes.
-    stamp: Vec<u8>,
     sent_bytes: u64,
     sent_messages: u64,
     received_messages: u64,
@@ -199,7 +197,6 @@ impl Hook {
             numbers,
             seen: Seen::default(),
             peers: BTreeMap::new(),
-            stamp: Vec::new(),
             sent_bytes: 0,
             sent_messages: 0,
             received_messages: 0,
@@ -283,10 +280,8 @@ impl Hook {
     /// Returns what goes out with a message.
     pub fn stamp(&mut self, now: Time, to: NodeId, lane: Lane, message: &[u8]) -> Envelope {
         let envelope = self.recorder.stamp(now, to, lane, message);
-        self.stamp.clear();
-        envelope.write(&mut self.stamp);
         self.sent_messages += 1;
-        self.sent_bytes += (self.stamp.len() + message.len()) as u64;
+        self.sent_bytes += (envelope.length() + message.len()) as u64;
         self.seen.note(now, to, lane.transport());
         envelope
     }
@@ -370,7 +365,7 @@ impl Hook {
 
     /// Returns how much filters may do now. The immediate safety check keeps to it too.
     pub fn mode(&self) -> Mode {
-        self.shared.with_leases(|leases| leases.mode())
+        self.shared.mode()
     }
 
     /// Reports that the immediate safety check refused an event, or would have.

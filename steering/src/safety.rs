@@ -112,11 +112,6 @@ impl<S: Service> SafetyCheck<S> {
         }
     }
 
-    /// Sets how long a verdict may take.
-    pub fn set_deadline(&mut self, deadline: Duration) {
-        self.rules.deadline_ms = deadline.as_millis() as u64;
-    }
-
     /// Takes the neighbors' states. One that cannot be read is left out.
     pub fn set_surroundings(&mut self, surroundings: Surroundings) {
         let (neighbors, unreadable) = trial::neighbors::<S>(&surroundings);

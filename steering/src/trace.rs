@@ -63,6 +63,16 @@ pub enum ReadTraceError {
     Version(u32),
 }
 
+/// Unpacks the JSON of a trace that came from elsewhere, without reading it.
+///
+/// # Errors
+///
+/// When the bytes are not packed as [`write`] packs.
+pub fn unpack(bytes: &[u8]) -> Result<Vec<u8>, ReadTraceError> {
+    let packed: Packed = rmp_serde::from_slice(bytes).map_err(ReadTraceError::Packing)?;
+    Ok(packed.unpack(JSON_BYTES_MAX)?)
+}
+
 /// Writes a trace in as few bytes as is quickly done.
 ///
 /// # Errors
@@ -84,8 +94,7 @@ pub fn write(trace: &Trace) -> Result<Vec<u8>, WriteTraceError> {
 ///
 /// When the bytes are none.
 pub fn read(bytes: &[u8]) -> Result<Trace, ReadTraceError> {
-    let packed: Packed = rmp_serde::from_slice(bytes).map_err(ReadTraceError::Packing)?;
-    let trace: Trace = serde_json::from_slice(&packed.unpack(JSON_BYTES_MAX)?)?;
+    let trace: Trace = serde_json::from_slice(&unpack(bytes)?)?;
     match trace.version {
         VERSION => Ok(trace),
         version => Err(ReadTraceError::Version(version)),

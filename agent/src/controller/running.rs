@@ -1,6 +1,6 @@
 //! Runs: a snapshot becomes a job, and what the checker says becomes decisions.
 
-use scry_protocol::compress::Packed;
+use scry::trace;
 use scry_protocol::filter::Filter;
 use scry_protocol::limit::{PATHS_MAX, SNAPSHOT_FRAME_BYTES_MAX};
 use scry_protocol::link::checker::{Cancel, Found, PastPath, Progress, Replayed, Report};
@@ -15,8 +15,6 @@ use super::*;
 
 /// What a job or the surroundings may take beside the checkpoints in them.
 const FRAME_REST_BYTES: usize = 1 << 20;
-/// What a trace may unpack to.
-const TRACE_UNPACKED_BYTES_MAX: usize = 64 << 20;
 
 /// A snapshot that waits for the checker.
 #[derive(Clone, Debug)]
@@ -450,22 +448,13 @@ impl Controller {
         if bytes.is_empty() {
             return false;
         }
-        let json = match bytes {
-            [b'{', ..] => Ok(bytes.to_vec()),
-            _ => rmp_serde::from_slice::<Packed>(bytes)
-                .map_err(|error| error.to_string())
-                .and_then(|packed| {
-                    let unpacked = packed.unpack(TRACE_UNPACKED_BYTES_MAX);
-                    unpacked.map_err(|error| error.to_string())
-                }),
-        };
-        match json {
+        match trace::unpack(bytes) {
             Ok(json) => {
                 self.outputs.push_back(Output::Trace { violation, json });
                 true
             }
             Err(error) => {
-                self.fail_open("trace-unreadable", 1, error);
+                self.fail_open("trace-unreadable", 1, error.to_string());
                 false
             }
         }

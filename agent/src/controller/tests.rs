@@ -1,5 +1,6 @@
 //! The controller through its public face: facts in, work out.
 
+use scry_protocol::compress::Packed;
 use scry_protocol::filter::{Action, Filter, Matcher};
 use scry_protocol::link::checker::{
     Cancel, Ended, Found, PastPath, Progress, Ready, Replayed, Report, Violation,
@@ -295,7 +296,7 @@ fn found(run: RunId, id: u64, remedies: Vec<Filter>) -> Box<Found> {
             remedies,
             unhelpful: String::new(),
             neighbor: None,
-            trace: br#"{"version":1}"#.to_vec(),
+            trace: rmp_serde::to_vec(&Packed::pack(br#"{"version":1}"#.to_vec())).unwrap(),
         },
     })
 }

@@ -1,24 +1,24 @@
 //! Chance with a seed, so that two runs meet the same faults.
 
-/// A stream of drawn numbers (splitmix64).
+use scry::{Chance, Dice, Stamp};
+
+/// A stream of drawn numbers.
 #[derive(Clone, Debug)]
 pub(crate) struct Draw {
-    state: u64,
+    dice: Dice,
 }
 
 impl Draw {
     /// Starts a stream.
     pub(crate) fn new(seed: u64) -> Self {
-        Self { state: seed }
+        Self {
+            dice: Dice::new(seed, Stamp::default(), 0),
+        }
     }
 
     /// Draws a word.
     pub(crate) fn word(&mut self) -> u64 {
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut word = self.state;
-        word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        word ^ (word >> 31)
+        self.dice.random()
     }
 
     /// Draws a number from 0 up to, but without, 1.

@@ -190,7 +190,7 @@ fn ask(
         let verdict = hook.admit(black_box(&Occurrence::Message {
             kind,
             from,
-            content: b"content",
+            content: &|| b"content".to_vec(),
         }));
         wrong += u32::from(!expected(verdict));
     }

@@ -23,8 +23,9 @@ pub enum Occurrence<'a> {
         kind: &'a str,
         /// Its sender.
         from: NodeId,
-        /// The message as it came over the wire: its MessagePack encoding.
-        content: &'a [u8],
+        /// Gives the message as it comes over the wire, its MessagePack encoding; called only if a filter asks for a
+        /// certain one.
+        content: &'a dyn Fn() -> Vec<u8>,
     },
     /// A timer fired.
     Timer {

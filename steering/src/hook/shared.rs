@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io::Write;
 use std::os::unix::net::UnixStream;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -24,6 +24,8 @@ pub type Waker = Arc<dyn Fn() + Send + Sync>;
 pub(super) struct Shared {
     pub(super) node: NodeId,
     pub(super) disarm: Disarm,
+    /// What may be done at most, for who must know before every event.
+    mode: AtomicU8,
     /// How many filters are in force: what most answers need to know.
     pub(super) filters_count: AtomicUsize,
     pub(super) table: Arc<ArcSwap<Table>>,
@@ -90,6 +92,7 @@ impl Shared {
         Self {
             node,
             disarm,
+            mode: AtomicU8::new(Mode::Off.into()),
             filters_count: AtomicUsize::new(0),
             table: Arc::new(ArcSwap::from_pointee(Table::default())),
             counts: Counts::default(),
@@ -150,7 +153,9 @@ impl Shared {
         let result = {
             let mut leases = lock(&self.leases);
             let result = change(&mut leases, &mut ended);
-            let table = match leases.mode() {
+            let mode = leases.mode();
+            self.mode.store(mode.into(), Ordering::Relaxed);
+            let table = match mode {
                 Mode::Off => Table::default(),
                 mode => Table::build(self.node, mode, &leases.armed()),
             };
@@ -188,6 +193,11 @@ impl Shared {
         for hit in hits {
             self.send(hit);
         }
+    }
+
+    /// Returns what may be done at most.
+    pub(super) fn mode(&self) -> Mode {
+        Mode::try_from(self.mode.load(Ordering::Relaxed)).unwrap_or(Mode::Off)
     }
 
     /// Runs with the leases, without changing what is in force.

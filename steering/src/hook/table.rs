@@ -134,10 +134,9 @@ impl LazyDigest {
             return true;
         };
         *self.0.get_or_insert_with(|| match occurrence {
-            Occurrence::Message { content, .. } => Digest::of(content),
-            Occurrence::Timer { content, .. } | Occurrence::Call { content, .. } => {
-                Digest::of(&content())
-            }
+            Occurrence::Message { content, .. }
+            | Occurrence::Timer { content, .. }
+            | Occurrence::Call { content, .. } => Digest::of(&content()),
         }) == wanted
     }
 }
@@ -259,7 +258,7 @@ mod tests {
                     from,
                     content,
                 },
-            ) => kind == name && source == from && *destination == ME && is(wanted, content),
+            ) => kind == name && source == from && *destination == ME && is(wanted, &content()),
             (
                 Matcher::Timer {
                     kind,
@@ -296,7 +295,7 @@ mod tests {
             let encode = || content.clone();
             let from = NodeId::new(from);
             for occurrence in [
-                Occurrence::Message { kind: &kind, from, content: &content },
+                Occurrence::Message { kind: &kind, from, content: &encode },
                 Occurrence::Timer { kind: &kind, content: &encode },
                 Occurrence::Call { kind: &kind, content: &encode },
             ] {

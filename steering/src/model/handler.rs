@@ -2,7 +2,6 @@
 
 use std::cell::Cell;
 use std::hash::{Hash, Hasher};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
 use std::time::Duration;
 
@@ -12,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::context::{Chance, Context, Effect, Stamp};
 use crate::model::event::{Input, InputOf};
+use crate::runtime::run::{Panicked, caught};
 use crate::service::Service;
 
 /// How many outcomes one (state, event) pair may have before the rest is given up and the search says so.
@@ -293,9 +293,12 @@ impl Chance for Scripted<'_> {
     }
 }
 
+/// How far the state of splitmix64 moves with each number drawn.
+pub(crate) const MIX_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+
 /// Spreads a word over all bits (the finaliser of splitmix64).
 pub(crate) fn mix(word: u64) -> u64 {
-    let word = word.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let word = word.wrapping_add(MIX_STEP);
     let word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     word ^ (word >> 31)
@@ -307,13 +310,7 @@ thread_local! {
 
 /// Runs a handler, catching its panic without the usual report: in a search it is a finding, not an accident.
 fn quietly(run: impl FnOnce()) -> Result<(), String> {
-    let ended = in_silence(|| catch_unwind(AssertUnwindSafe(run)));
-    ended.map_err(|payload| match payload.downcast::<String>() {
-        Ok(said) => *said,
-        Err(payload) => payload
-            .downcast::<&str>()
-            .map_or_else(|_| "no message".to_owned(), |said| (*said).to_owned()),
-    })
+    in_silence(|| caught(run)).map_err(|Panicked(said)| said)
 }
 
 /// Keeps panics on this thread from being reported, while `run` catches them.

@@ -19,6 +19,9 @@ use scry_protocol::link::checker::{
 use serde::{Deserialize, Serialize};
 
 const N0: NodeId = NodeId::new(0);
+/// More than a checker gets here.
+const BEYOND_BYTES: usize = 32 << 30;
+const WITHIN: (&str, &str) = ("SCRY_CHECKER_MEMORY_BYTES", "17179869184");
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A node that tries to reach the world past its context, and notes what came of it. Or one that counts for ever.
@@ -30,6 +33,7 @@ struct Prisoner {
     socket: String,
     program: String,
     thread: String,
+    memory: String,
     count: u64,
 }
 
@@ -72,6 +76,8 @@ impl Service for Prisoner {
                 self.program = outcome(Command::new("/bin/true").status());
                 let thread = std::thread::Builder::new().spawn(|| ());
                 self.thread = outcome(thread.map(|thread| thread.join().is_ok()));
+                let memory = Vec::<u8>::new().try_reserve_exact(BEYOND_BYTES);
+                self.memory = outcome(memory.map_err(std::io::Error::other));
             }
         }
     }
@@ -176,7 +182,14 @@ fn job(counts: bool) -> Job {
 }
 
 fn a_handler_in_the_checker_reaches_no_file_no_socket_and_no_program() {
-    let mut checker = Checker::start(&[]);
+    let mut checker = Checker::start(&[WITHIN]);
+    // Each refusal below may be Landlock's or the filter's; that the filter is there at all, the kernel says.
+    let status = std::fs::read_to_string(format!("/proc/{}/status", checker.child.id()));
+    let status = status.expect("our child");
+    assert!(
+        status.contains("Seccomp:\t2\n"),
+        "no filter of system calls: {status}"
+    );
     checker.tell(&AgentToChecker::Job(Box::new(job(false))));
     let CheckerToAgent::Found(found) = checker.hear() else {
         panic!("the attempt is found first");
@@ -187,6 +200,7 @@ fn a_handler_in_the_checker_reaches_no_file_no_socket_and_no_program() {
         assert_eq!(state[attempt], "PermissionDenied", "{attempt} in {state}");
     }
     assert_eq!(state["thread"], "done");
+    assert_eq!(state["memory"], "Other", "memory without end");
     assert!(!std::path::Path::new("/tmp/scry-prisoner").exists());
     let CheckerToAgent::Report(report) = checker.hear() else {
         panic!("then comes the report");
@@ -196,7 +210,7 @@ fn a_handler_in_the_checker_reaches_no_file_no_socket_and_no_program() {
 }
 
 fn a_search_without_end_is_cancelled_and_another_is_started() {
-    let mut checker = Checker::start(&[("SCRY_CHECKER_MEMORY_BYTES", "17179869184")]);
+    let mut checker = Checker::start(&[WITHIN]);
     checker.tell(&AgentToChecker::Job(Box::new(job(true))));
     let CheckerToAgent::Progress(progress) = checker.hear() else {
         panic!("it tells how far it is");

@@ -1,20 +1,18 @@
-//! The simulation's dice: one seed, one sequence (splitmix64).
+//! The simulation's dice: one seed, one sequence.
+
+use scry::{Dice, Stamp};
 
 /// Draws numbers.
 #[derive(Debug)]
-pub(crate) struct Chance(u64);
+pub(crate) struct Chance(Dice);
 
 impl Chance {
     pub(crate) fn new(seed: u64) -> Self {
-        Self(seed)
+        Self(Dice::new(seed, Stamp::default(), 0))
     }
 
     pub(crate) fn draw(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+        scry::Chance::random(&mut self.0)
     }
 
     pub(crate) fn below(&mut self, bound: u64) -> u64 {

@@ -88,6 +88,15 @@ pub(crate) async fn report(
         .unwrap_or_else(|_| panic!("not within {LIMIT:?}: {what}"))
 }
 
+/// Two nodes that have spoken on a connection.
+pub(crate) async fn connected() -> (Handle<Probe>, Handle<Probe>) {
+    let (one, two) = pair().await;
+    let (to, by) = (TWO, Way::Stream);
+    call(&one, Call::Ask { to, by }).await;
+    until(&one, "an answer", heard(1)).await;
+    (one, two)
+}
+
 /// Calls a node, which must do it.
 pub(crate) async fn call(node: &Handle<Probe>, call: Call) {
     node.call(call).await.expect("nothing refuses it");

@@ -3,26 +3,13 @@
 use scry::runtime::{End, Kind, Options};
 use tokio::time::timeout;
 
-use crate::cluster::{LIMIT, ONE, TWO, call, heard, introduce, pair, report, start, tell, until};
+use crate::cluster::{
+    LIMIT, ONE, TWO, call, connected, heard, introduce, report, start, tell, until,
+};
 use crate::probe::{Call, Probe, Way};
 
 fn lost(count: usize) -> impl Fn(&Probe) -> bool {
     move |probe| probe.lost.len() == count
-}
-
-/// Two nodes that have spoken on a connection.
-async fn connected() -> (scry::runtime::Handle<Probe>, scry::runtime::Handle<Probe>) {
-    let (one, two) = pair().await;
-    call(
-        &one,
-        Call::Ask {
-            to: TWO,
-            by: Way::Stream,
-        },
-    )
-    .await;
-    until(&one, "an answer", heard(1)).await;
-    (one, two)
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use scry::runtime::{Emulation, Handle};
 use tokio::time::timeout;
 
-use crate::cluster::{LIMIT, TWO, call, heard, numbers, pair, pair_with, tell, until};
+use crate::cluster::{LIMIT, TWO, call, connected, heard, numbers, pair, pair_with, tell, until};
 use crate::probe::{Call, Probe, Way};
 
 const WORDS: u32 = 200;
@@ -87,16 +87,7 @@ async fn has_heard(node: &Handle<Probe>) -> usize {
 
 #[tokio::test]
 async fn a_cut_stalls_connections_and_loses_datagrams_until_it_heals() {
-    let (one, two) = pair().await;
-    call(
-        &one,
-        Call::Ask {
-            to: TWO,
-            by: Way::Stream,
-        },
-    )
-    .await;
-    until(&one, "an answer", heard(1)).await;
+    let (one, two) = connected().await;
     two.cut(vec![one.me()]).await.expect("it lives");
     for by in [Way::Datagram, Way::Stream] {
         tell(&one, TWO, by).await;
@@ -125,16 +116,7 @@ async fn a_cut_stalls_connections_and_loses_datagrams_until_it_heals() {
 
 #[tokio::test]
 async fn a_reset_behind_a_cut_is_noticed_after_it() {
-    let (one, two) = pair().await;
-    call(
-        &one,
-        Call::Ask {
-            to: TWO,
-            by: Way::Stream,
-        },
-    )
-    .await;
-    until(&one, "an answer", heard(1)).await;
+    let (one, two) = connected().await;
     two.cut(vec![one.me()]).await.expect("it lives");
     two.reset(true).await.expect("it lives");
     tell(&one, TWO, Way::Stream).await;

@@ -1,7 +1,5 @@
 //! A counter whose handlers can be asked to misbehave in every way a handler can.
 
-use std::time::Duration;
-
 use scry::model::handler::Local;
 use scry::{Context, NodeId, Property, Service, View};
 use serde::{Deserialize, Serialize};
@@ -48,7 +46,7 @@ impl Service for Counter {
             Message::Panic => panic!("as it was told"),
             Message::Abort => std::process::abort(),
             Message::Loop => loop {
-                std::thread::sleep(Duration::from_secs(1));
+                std::thread::park();
             },
         }
     }

@@ -322,7 +322,7 @@ fn every_thread_has_a_gate_and_their_counts_add_up() {
                     let join = Occurrence::Message {
                         kind: "Join",
                         from: PEER,
-                        content: b"",
+                        content: &Vec::new,
                     };
                     (0..1000)
                         .filter(|_| gate.admit(&join) != Verdict::Run)

@@ -238,10 +238,11 @@ impl Rig {
     }
 
     pub(super) fn message(&mut self, kind: &str, from: NodeId, content: &[u8]) -> Verdict {
+        let content = || content.to_vec();
         self.hook.admit(&Occurrence::Message {
             kind,
             from,
-            content,
+            content: &content,
         })
     }
 

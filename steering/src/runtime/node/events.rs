@@ -199,7 +199,7 @@ impl<S: Service> Node<S> {
     ) -> Result<(), End> {
         let event = (!self.watchers.is_empty()).then(|| format!("{message:?} from {from}"));
         let event = || event.unwrap_or_default();
-        let Decision { ruling, filter } = self.rule_on_message(from, &message, content)?;
+        let Decision { ruling, filter } = self.rule_on_message(from, &message, content);
         match ruling {
             Ruling::Run => match self.attempt(Input::Message { from, message })? {
                 Attempt::Ran => self.report(Kind::Message, event),
@@ -346,12 +346,14 @@ impl<S: Service> Node<S> {
     /// Runs the handler unless the guard objects, and performs what it asks for.
     fn attempt(&mut self, input: InputOf<S>) -> Result<Attempt, End> {
         let dice = self.dice();
+        let Some(guard) = &mut self.guard else {
+            let effects = self.run(input, dice)?;
+            self.perform(effects)?;
+            return Ok(Attempt::Ran);
+        };
         let begun = Instant::now();
         let mode = self.hook.as_ref().map_or(Mode::Off, Hook::mode);
-        let examined = match &mut self.guard {
-            Some(guard) => guard.examine(mode, &self.setup, &self.local, &input, dice),
-            None => Examined::Pass(None),
-        };
+        let examined = guard.examine(mode, &self.setup, &self.local, &input, dice);
         self.pass_on_notices();
         let effects = match examined {
             Examined::Pass(None) => self.run(input, dice)?,

@@ -17,7 +17,7 @@ use crate::hook::{Hook, Occurrence, Request, Verdict, kind_of};
 use crate::model::event::Step;
 use crate::model::handler::Local;
 use crate::runtime::guard::Notice;
-use crate::runtime::node::events::{Decision, Origin, encode};
+use crate::runtime::node::events::{Decision, Origin};
 use crate::runtime::node::{End, Node, epoch_ms};
 use crate::runtime::report::{Kind, Ruling};
 use crate::runtime::run::{self, Panicked};
@@ -131,24 +131,19 @@ impl<S: Service> Node<S> {
         from: NodeId,
         message: &S::Message,
         content: Option<&[u8]>,
-    ) -> Result<Decision, End> {
+    ) -> Decision {
         let Some(hook) = &mut self.hook else {
-            return Ok(Decision::RUN);
+            return Decision::RUN;
         };
-        let encoded;
-        let content = match content {
-            Some(content) => content,
-            None => {
-                encoded = encode(message)?;
-                &encoded
-            }
+        let content = || match content {
+            Some(content) => content.to_vec(),
+            None => rmp_serde::to_vec(message).unwrap_or_default(),
         };
-        let kind = kind_of(message);
-        Ok(Decision::of(hook.admit(&Occurrence::Message {
-            kind,
+        Decision::of(hook.admit(&Occurrence::Message {
+            kind: kind_of(message),
             from,
-            content,
-        })))
+            content: &content,
+        }))
     }
 
     pub(super) fn rule_on_timer(&mut self, timer: &S::Timer) -> Decision {
