@@ -32,6 +32,7 @@ pub mod manager;
 pub mod neighborhood;
 pub mod quota;
 pub mod recorder;
+pub(crate) mod sorted;
 pub mod store;
 
 pub use gather::Gather;

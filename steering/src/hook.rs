@@ -58,6 +58,7 @@ use scry_protocol::{CheckpointNumber, Incarnation, NodeId, Transport};
 use crate::checkpoint::Time;
 use crate::checkpoint::channel::{self, Lane};
 use crate::checkpoint::recorder::{Capture, Recorder};
+use crate::checkpoint::sorted::Sorted;
 use crate::hook::contact::Seen;
 use crate::hook::disarm::Peer;
 use crate::hook::number::Numbers;
@@ -153,7 +154,7 @@ pub struct Hook {
     recorder: Recorder,
     numbers: Numbers,
     seen: Seen,
-    peers: BTreeMap<NodeId, Arc<Peer>>,
+    peers: Sorted<NodeId, Arc<Peer>>,
     sent_bytes: u64,
     sent_messages: u64,
     received_messages: u64,
@@ -196,7 +197,7 @@ impl Hook {
             recorder,
             numbers,
             seen: Seen::default(),
-            peers: BTreeMap::new(),
+            peers: Sorted::default(),
             sent_bytes: 0,
             sent_messages: 0,
             received_messages: 0,
@@ -274,14 +275,16 @@ impl Hook {
         let taken = self
             .recorder
             .handle_message(now, from, transport, envelope, capture);
-        self.publish(taken);
+        if !matches!(taken, Ok(None)) {
+            self.publish(taken);
+        }
     }
 
     /// Returns what goes out with a message.
     pub fn stamp(&mut self, now: Time, to: NodeId, lane: Lane, message: &[u8]) -> Envelope {
         let envelope = self.recorder.stamp(now, to, lane, message);
         self.sent_messages += 1;
-        self.sent_bytes += (envelope.length() + message.len()) as u64;
+        self.sent_bytes += message.len() as u64;
         self.seen.note(now, to, lane.transport());
         envelope
     }
@@ -443,13 +446,14 @@ impl Hook {
 
     /// Counts a message by its sender, for the disarmer.
     fn count_from(&mut self, from: NodeId) {
-        if let Some(peer) = self.peers.get(&from) {
-            peer.received.fetch_add(1, Ordering::Relaxed);
-        } else if self.peers.len() < PEERS_MAX {
-            let peer = self.shared.with_leases(|leases| leases.peer(from));
-            peer.received.fetch_add(1, Ordering::Relaxed);
-            self.peers.insert(from, peer);
+        if self.peers.len() >= PEERS_MAX && self.peers.get_mut(&from).is_none() {
+            return;
         }
+        let shared = &self.shared;
+        let learn = || shared.with_leases(|leases| leases.peer(from));
+        let received = &self.peers.entry(from, learn).received;
+        // Nobody else writes this counter, so a load and a store do not lose anything.
+        received.store(received.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 }
 

@@ -134,7 +134,7 @@ pub struct Contact {
 /// Counts of a host since it started.
 #[derive(Clone, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
 pub struct Stats {
-    /// Bytes of service messages sent, stamps included.
+    /// Bytes of service messages sent, without what is added to them.
     pub sent_bytes: u64,
     /// Service messages sent.
     pub sent_messages: u64,

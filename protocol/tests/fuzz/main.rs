@@ -21,7 +21,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use mutate::{Dice, damage, mend};
-use scry_protocol::channel::Envelope;
+use scry_protocol::channel::{Envelope, Succession};
 use scry_protocol::compress::Packed;
 use scry_protocol::delta::Delta;
 use scry_protocol::frame::{self, Decoder, Message};
@@ -168,6 +168,29 @@ fn envelope() {
             let mut again = Vec::new();
             read.write(&mut again);
             assert_eq!(again, input[..input.len() - rest.len()]);
+        }
+    });
+}
+
+#[test]
+fn succession() {
+    fuzz("succession", |dice| {
+        let (mut there, mut here) = (Succession::default(), Succession::default());
+        for _ in 0..4 {
+            let envelope = sample::envelope(dice);
+            let mut bytes = Vec::new();
+            there.write(&envelope, &mut bytes);
+            assert_eq!(here.read(&bytes), Ok((envelope, &[][..])));
+            let input = damage(dice, &bytes, &[0x14; 12]);
+            let (mut reading, mut writing) = (here, here);
+            if let Ok((read, rest)) = frugally(&input, 0, || reading.read(&input)) {
+                let mut again = Vec::new();
+                writing.write(&read, &mut again);
+                assert!(
+                    again.len() <= input.len() - rest.len(),
+                    "the shortest form is written"
+                );
+            }
         }
     });
 }

@@ -15,9 +15,14 @@ use scry_protocol::limit::{
 use scry_protocol::{CheckpointNumber, Incarnation, NodeId, Transport};
 
 use crate::checkpoint::Time;
+use crate::checkpoint::sorted::Sorted;
 
 /// Channels from one peer that are remembered. Older ones are over: nothing on them counts as in flight.
 pub const RECEIVING_PER_PEER_MAX: usize = 4;
+/// An acknowledgement goes out with the next message, unless the last went out so lately and so few messages ago: where
+/// messages are many, most need not carry one.
+const ACKNOWLEDGED_MS: u64 = 100;
+const ACKNOWLEDGED_MESSAGES: u32 = 16;
 
 /// How a message is sent.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -53,11 +58,11 @@ pub struct Channels {
     options: Options,
     incarnation: Incarnation,
     /// By peer, transport and serial.
-    sending: BTreeMap<(NodeId, Transport, u32), Outgoing>,
+    sending: Sorted<(NodeId, Transport, u32), Outgoing>,
     /// How many connections this life has opened to each peer.
     opened: BTreeMap<NodeId, u32>,
     /// By peer and transport; at most [`RECEIVING_PER_PEER_MAX`] each, by rising (life, serial).
-    receiving: BTreeMap<(NodeId, Transport), Vec<Incoming>>,
+    receiving: Sorted<(NodeId, Transport), Vec<Incoming>>,
     kept_bytes: usize,
     /// Counts uses, so that the channels of longest silence are left out first.
     uses: u64,
@@ -67,7 +72,10 @@ pub struct Channels {
 struct Outgoing {
     sent: u64,
     forgotten: u64,
+    /// What is kept, by rising place and time.
     kept: VecDeque<Kept>,
+    /// The messages of `kept`, one after the other: they come and go in order, and need no memory of their own.
+    bytes: VecDeque<u8>,
     /// When the connection was found to be gone.
     ended: Option<Time>,
     used: u64,
@@ -78,7 +86,7 @@ struct Kept {
     sequence: u64,
     number: CheckpointNumber,
     at: Time,
-    message: Vec<u8>,
+    length: usize,
 }
 
 #[derive(Debug)]
@@ -88,6 +96,9 @@ struct Incoming {
     received: Received,
     ended: bool,
     used: u64,
+    /// When the sender was last told what arrived, and how many have since.
+    told: Option<Time>,
+    untold: u32,
 }
 
 impl Lane {
@@ -113,9 +124,9 @@ impl Channels {
         Self {
             options,
             incarnation,
-            sending: BTreeMap::new(),
+            sending: Sorted::default(),
             opened: BTreeMap::new(),
-            receiving: BTreeMap::new(),
+            receiving: Sorted::default(),
             kept_bytes: 0,
             uses: 0,
         }
@@ -127,7 +138,7 @@ impl Channels {
         *opened += 1;
         let serial = *opened;
         self.sending
-            .insert((peer, Transport::Stream, serial), Outgoing::default());
+            .entry((peer, Transport::Stream, serial), Outgoing::default);
         serial
     }
 
@@ -141,10 +152,8 @@ impl Channels {
         message: &[u8],
     ) -> Place {
         self.uses += 1;
-        let outgoing = self
-            .sending
-            .entry((to, lane.transport(), lane.serial()))
-            .or_default();
+        let channel = (to, lane.transport(), lane.serial());
+        let outgoing = self.sending.entry(channel, Outgoing::default);
         outgoing.used = self.uses;
         outgoing.sent += 1;
         let sequence = outgoing.sent;
@@ -153,8 +162,9 @@ impl Channels {
                 sequence,
                 number,
                 at: now,
-                message: message.to_vec(),
+                length: message.len(),
             });
+            outgoing.bytes.extend(message);
             self.kept_bytes += message.len();
             if outgoing.kept.len() > UNACKNOWLEDGED_MAX {
                 self.kept_bytes -= outgoing.forget_oldest();
@@ -188,7 +198,7 @@ impl Channels {
     /// Notes the arrival of a message.
     pub fn receive(&mut self, from: NodeId, transport: Transport, place: Place) -> Arrival {
         self.uses += 1;
-        let incoming = self.receiving.entry((from, transport)).or_default();
+        let incoming = self.receiving.entry((from, transport), Vec::new);
         let key = (place.incarnation, place.serial);
         let at = match incoming.binary_search_by_key(&key, Incoming::key) {
             Ok(at) => at,
@@ -206,22 +216,40 @@ impl Channels {
                         received: Received::default(),
                         ended: false,
                         used: 0,
+                        told: None,
+                        untold: 0,
                     },
                 );
                 at
             }
         };
-        incoming[at].used = self.uses;
-        incoming[at].received.note(place.sequence)
+        let incoming = &mut incoming[at];
+        incoming.used = self.uses;
+        incoming.untold = incoming.untold.saturating_add(1);
+        incoming.received.note(place.sequence)
     }
 
-    /// Returns what to tell a peer with the next message to it: what arrived on the channel it used last.
-    pub fn acknowledgement(&self, peer: NodeId, transport: Transport) -> Option<Acknowledged> {
+    /// Returns what to tell a peer with the next message to it: what arrived on the channel it used last, unless it was
+    /// told just now.
+    pub fn acknowledgement(
+        &mut self,
+        now: Time,
+        peer: NodeId,
+        transport: Transport,
+    ) -> Option<Acknowledged> {
         let incoming = self
             .receiving
-            .get(&(peer, transport))?
-            .iter()
+            .get_mut(&(peer, transport))?
+            .iter_mut()
             .max_by_key(|incoming| incoming.used)?;
+        let lately = incoming
+            .told
+            .is_some_and(|told| now.millis_since(told) < ACKNOWLEDGED_MS);
+        if lately && incoming.untold < ACKNOWLEDGED_MESSAGES {
+            return None;
+        }
+        incoming.told = Some(now);
+        incoming.untold = 0;
         Some(Acknowledged {
             incarnation: incoming.incarnation,
             serial: incoming.serial,
@@ -236,8 +264,7 @@ impl Channels {
         }
         let key = (peer, transport, acknowledged.serial);
         if let Some(outgoing) = self.sending.get_mut(&key) {
-            self.kept_bytes -=
-                outgoing.release(|kept| acknowledged.received.contains(kept.sequence));
+            self.kept_bytes -= outgoing.acknowledge(&acknowledged.received);
         }
     }
 
@@ -276,7 +303,7 @@ impl Channels {
                     serial,
                     sent: outgoing.sent,
                     forgotten: outgoing.forgotten,
-                    unacknowledged: outgoing.kept.iter().map(Kept::describe).collect(),
+                    unacknowledged: outgoing.describe(),
                 })
                 .collect(),
             receiving: self
@@ -304,14 +331,14 @@ impl Channels {
         let kept_bytes = &mut self.kept_bytes;
         self.sending.retain(|(peer, transport, serial), outgoing| {
             if *transport == Transport::Datagram {
-                *kept_bytes -= outgoing.release(|kept| now.millis_since(kept.at) > lifetime_ms);
+                *kept_bytes -= outgoing.pop_while(|kept| now.millis_since(kept.at) > lifetime_ms);
                 return true;
             }
             let over = outgoing
                 .ended
                 .is_some_and(|ended| now.millis_since(ended) > lifetime_ms);
             if over {
-                *kept_bytes -= outgoing.release(|_| true);
+                *kept_bytes -= outgoing.pop_while(|_| true);
                 outgoing.forgotten = 0;
             }
             // The newest connection stays: its serial says how many there were. An open one may be used again.
@@ -322,10 +349,10 @@ impl Channels {
 
 /// Returns the entries in order, without those used longest ago if there are too many.
 fn newest<K: Ord, V>(
-    map: &BTreeMap<K, V>,
+    map: &Sorted<K, V>,
     used: impl Fn(&V) -> u64,
 ) -> impl Iterator<Item = (&K, &V)> {
-    let mut uses: Vec<u64> = map.values().map(&used).collect();
+    let mut uses: Vec<u64> = map.iter().map(|(_, value)| used(value)).collect();
     uses.sort_unstable();
     let least = match uses.len().checked_sub(CHANNELS_MAX) {
         Some(excess) if excess > 0 => uses[excess],
@@ -337,34 +364,54 @@ fn newest<K: Ord, V>(
 }
 
 impl Outgoing {
+    /// Forgets the oldest message, which may be in flight all the same, and returns its length.
     fn forget_oldest(&mut self) -> usize {
-        self.kept.pop_front().map_or(0, |kept| {
-            self.forgotten = kept.sequence;
-            kept.message.len()
-        })
+        let oldest = self.kept.front().map_or(0, |kept| kept.sequence);
+        self.forgotten = self.forgotten.max(oldest);
+        self.pop_while(|kept| kept.sequence == oldest)
     }
 
-    /// Drops the kept messages that match, and returns how many bytes that freed.
-    fn release(&mut self, matches: impl Fn(&Kept) -> bool) -> usize {
-        let mut freed = 0;
+    /// Lets go of what has arrived, and returns how many bytes that freed.
+    fn acknowledge(&mut self, received: &Received) -> usize {
+        let freed = self.pop_while(|kept| received.contains(kept.sequence));
+        if received.newest() == received.up_to() {
+            return freed;
+        }
+        // Some have overtaken others: what is left is put together anew.
+        let bytes_before = self.bytes.len();
+        let (mut bytes, mut rest) = (VecDeque::new(), std::mem::take(&mut self.bytes));
         self.kept.retain(|kept| {
-            let gone = matches(kept);
-            if gone {
-                freed += kept.message.len();
+            let message = rest.drain(..kept.length);
+            let gone = received.contains(kept.sequence);
+            if !gone {
+                bytes.extend(message);
             }
             !gone
         });
+        self.bytes = bytes;
+        freed + bytes_before - self.bytes.len()
+    }
+
+    /// Drops messages from the oldest on while they match, and returns how many bytes that freed.
+    fn pop_while(&mut self, matches: impl Fn(&Kept) -> bool) -> usize {
+        let mut freed = 0;
+        while let Some(kept) = self.kept.pop_front_if(|kept| matches(kept)) {
+            freed += kept.length;
+        }
+        self.bytes.drain(..freed);
         freed
     }
-}
 
-impl Kept {
-    fn describe(&self) -> Unacknowledged {
-        Unacknowledged {
-            sequence: self.sequence,
-            number: self.number,
-            message: self.message.clone(),
-        }
+    fn describe(&self) -> Vec<Unacknowledged> {
+        let mut bytes = self.bytes.iter().copied();
+        self.kept
+            .iter()
+            .map(|kept| Unacknowledged {
+                sequence: kept.sequence,
+                number: kept.number,
+                message: bytes.by_ref().take(kept.length).collect(),
+            })
+            .collect()
     }
 }
 
@@ -406,10 +453,53 @@ mod tests {
             .collect();
         there.receive(PEER, Transport::Datagram, places[0]);
         there.receive(PEER, Transport::Datagram, places[2]);
-        let news = there.acknowledgement(PEER, Transport::Datagram);
+        let news = there.acknowledgement(NOW, PEER, Transport::Datagram);
         here.acknowledge(PEER, Transport::Datagram, &news.expect("two have arrived"));
         assert_eq!(kept(&mut here, NOW), [2, 4]);
         assert_eq!(here.kept_bytes, 2);
+    }
+
+    #[test]
+    fn what_stays_behind_is_still_itself() {
+        let (mut here, mut there) = (channels(), channels());
+        for (at, message) in [b"one".as_slice(), b"second", b"3", b"the fourth"]
+            .iter()
+            .enumerate()
+        {
+            let place = send(&mut here, Lane::Datagram, message);
+            if at % 2 == 0 {
+                there.receive(PEER, Transport::Datagram, place);
+            }
+        }
+        let news = there.acknowledgement(NOW, PEER, Transport::Datagram);
+        here.acknowledge(PEER, Transport::Datagram, &news.expect("two have arrived"));
+        let state = here.state(NOW);
+        let left = state.sending[0].unacknowledged.iter();
+        let left: Vec<&[u8]> = left.map(|kept| kept.message.as_slice()).collect();
+        assert_eq!(left, [b"second".as_slice(), b"the fourth"]);
+    }
+
+    #[test]
+    fn the_acknowledgement_is_left_out_only_for_a_while() {
+        let (mut here, mut there) = (channels(), channels());
+        let mut told = |ms: u64, messages: u32| {
+            for _ in 0..messages {
+                let place = send(&mut here, Lane::Datagram, b"x");
+                there.receive(PEER, Transport::Datagram, place);
+            }
+            let now = Time::from_millis(ms);
+            let news = there.acknowledgement(now, PEER, Transport::Datagram);
+            news.map(|news| news.received.up_to())
+        };
+        assert_eq!(told(0, 1), Some(1), "the first is told at once");
+        assert_eq!(told(0, 1), None, "so soon after it nothing is");
+        assert_eq!(told(0, ACKNOWLEDGED_MESSAGES), Some(18), "unless many came");
+        assert_eq!(told(ACKNOWLEDGED_MS - 1, 0), None);
+        assert_eq!(
+            told(ACKNOWLEDGED_MS, 0),
+            Some(18),
+            "what was told may be lost"
+        );
     }
 
     #[test]

@@ -199,7 +199,7 @@ impl Recorder {
         Envelope {
             number,
             place: Some(channels.send(now, number, to, lane, message)),
-            acknowledged: channels.acknowledgement(to, lane.transport()),
+            acknowledged: channels.acknowledgement(now, to, lane.transport()),
         }
     }
 

@@ -7,6 +7,7 @@ use scry_protocol::link::host::{Contact, Contacts};
 use scry_protocol::{NodeId, Transport};
 
 use crate::checkpoint::Time;
+use crate::checkpoint::sorted::Sorted;
 
 /// The endpoints used since the last report.
 ///
@@ -14,7 +15,7 @@ use crate::checkpoint::Time;
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     /// When each was used last, and whether that was its end.
-    last: BTreeMap<(NodeId, Transport), (Time, bool)>,
+    last: Sorted<(NodeId, Transport), (Time, bool)>,
     /// Open connections to each peer.
     open: BTreeMap<NodeId, u32>,
 }
@@ -23,8 +24,10 @@ impl Seen {
     /// Notes a message from or to a peer.
     pub(super) fn note(&mut self, now: Time, peer: NodeId, transport: Transport) {
         let endpoint = (peer, transport);
-        if self.last.len() < CONTACTS_MAX || self.last.contains_key(&endpoint) {
-            self.last.insert(endpoint, (now, false));
+        if self.last.len() < CONTACTS_MAX {
+            *self.last.entry(endpoint, Default::default) = (now, false);
+        } else if let Some(last) = self.last.get_mut(&endpoint) {
+            *last = (now, false);
         }
     }
 
@@ -54,8 +57,9 @@ impl Seen {
         if self.last.is_empty() {
             return None;
         }
-        let contacts = std::mem::take(&mut self.last)
-            .into_iter()
+        let contacts = self
+            .last
+            .drain()
             .map(|((peer, transport), (at, closed))| Contact {
                 peer,
                 transport,

@@ -19,6 +19,7 @@ use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 
+use crate::checkpoint::Time;
 use crate::context::{Dice, Stamp};
 use crate::hook::{self, Hook};
 use crate::model::handler::{Local, mix};
@@ -198,6 +199,8 @@ struct Node<S: Service> {
     /// Rings when the agent asks for something.
     wake: Arc<Notify>,
     begun: Instant,
+    /// The hook's time, as the clock said when it was last looked at for another reason.
+    clock: Time,
     counts: Counts,
     seed: u64,
     events_count: u64,
@@ -248,6 +251,7 @@ impl<S: Service> Node<S> {
             hook_options: options.hook,
             wake: Arc::new(Notify::new()),
             begun: Instant::now(),
+            clock: Time::default(),
             counts: Counts::default(),
             seed,
             events_count: 1,
@@ -360,8 +364,8 @@ impl<S: Service> Node<S> {
     /// Handles what is due: the node's words to itself, failed connections, timers, late datagrams.
     fn handle_due(&mut self) -> Result<(), End> {
         self.handle_own()?;
+        let now = self.look_at_clock();
         self.turn_hook()?;
-        let now = Instant::now();
         self.counts.datagrams_lost += self.datagrams.send_due(now);
         for _ in 0..BATCH_MAX {
             let Some((timer, after)) = self.timers.fire(now) else {

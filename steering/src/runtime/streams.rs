@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use scry_protocol::channel::Succession;
 use scry_protocol::{FilterId, Incarnation, NodeId};
 use tokio::net::TcpStream;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -48,6 +49,9 @@ pub(super) struct End {
     pub(super) sending: u32,
     /// The channel that leads here, once something came on it.
     pub(super) receiving: Option<(Incarnation, u32)>,
+    /// What the stamps on what was sent and on what came follow from.
+    pub(super) sent: Succession,
+    pub(super) came: Succession,
     /// What came while nothing may be handled: the peer is cut off, or an earlier message is held back.
     pub(super) waiting: VecDeque<Waiting>,
     /// The filter that holds an earlier message back; order must be kept.
@@ -379,6 +383,8 @@ impl Streams {
             standing,
             sending,
             receiving: None,
+            sent: Succession::default(),
+            came: Succession::default(),
             waiting: VecDeque::new(),
             held: None,
             outgoing: Some(outgoing),

@@ -5,17 +5,17 @@
 //! datagram:    sender (4 bytes)  stamp  message
 //! ```
 //!
-//! A stamp is an [`Envelope`], a message is the service's own in MessagePack. Nothing here authenticates anybody: a node
+//! A stamp is an [`Envelope`], on a connection without what follows from the one before ([`Succession`]), a message is the service's own in MessagePack. Nothing here authenticates anybody: a node
 //! believes who its peers say they are, as the protocols that are steered do.
 
-use scry_protocol::channel::{Envelope, ReadEnvelopeError};
+use scry_protocol::channel::{Envelope, ReadEnvelopeError, Succession};
 use scry_protocol::{CheckpointNumber, Incarnation, NodeId};
 use serde::{Deserialize, Serialize};
 
 use crate::model::network::Connection;
 
 /// The version a hello says. It rises with every change that an older node would misread.
-pub const VERSION: u8 = 1;
+pub const VERSION: u8 = 2;
 /// The longest frame of a connection.
 pub const FRAME_BYTES_MAX: usize = 16 << 20;
 /// The longest datagram.
@@ -66,9 +66,10 @@ pub enum WireError {
 }
 
 /// Frames a stamped message for a connection; `None` if it is too long.
-pub fn frame(envelope: &Envelope, message: &[u8]) -> Option<Vec<u8>> {
-    let mut bytes = vec![0; LENGTH_BYTES];
-    envelope.write(&mut bytes);
+pub fn frame(stamps: &mut Succession, envelope: &Envelope, message: &[u8]) -> Option<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(LENGTH_BYTES + Envelope::BYTES_MAX + message.len());
+    bytes.extend_from_slice(&[0; LENGTH_BYTES]);
+    stamps.write(envelope, &mut bytes);
     bytes.extend_from_slice(message);
     close(bytes)
 }
@@ -82,7 +83,8 @@ pub fn hello(hello: &Hello) -> Vec<u8> {
 
 /// Makes a datagram of a stamped message; `None` if it is too long.
 pub fn datagram(from: NodeId, envelope: &Envelope, message: &[u8]) -> Option<Vec<u8>> {
-    let mut bytes = from.get().to_be_bytes().to_vec();
+    let mut bytes = Vec::with_capacity(SENDER_BYTES + Envelope::BYTES_MAX + message.len());
+    bytes.extend_from_slice(&from.get().to_be_bytes());
     envelope.write(&mut bytes);
     bytes.extend_from_slice(message);
     (bytes.len() <= DATAGRAM_BYTES_MAX).then_some(bytes)
@@ -120,8 +122,11 @@ pub fn split(bytes: &[u8], max: usize) -> Result<Option<(&[u8], usize)>, WireErr
 /// # Errors
 ///
 /// When it does not begin with a stamp.
-pub fn read_content(content: &[u8]) -> Result<(Envelope, &[u8]), WireError> {
-    Ok(Envelope::read(content)?)
+pub fn read_content<'a>(
+    stamps: &mut Succession,
+    content: &'a [u8],
+) -> Result<(Envelope, &'a [u8]), WireError> {
+    Ok(stamps.read(content)?)
 }
 
 /// Reads a hello from the content of its frame.
@@ -175,10 +180,11 @@ mod tests {
         #[test]
         fn messages_read_back(message: Vec<u8>, sender: u32, number in 0u32..) {
             let envelope = Envelope { number: CheckpointNumber::from(number), ..NO_STAMP };
-            let bytes = frame(&envelope, &message).expect("short");
+            let bytes = frame(&mut Succession::default(), &envelope, &message).expect("short");
             let (content, used) = split(&bytes, FRAME_BYTES_MAX).expect("short").expect("complete");
             prop_assert_eq!(used, bytes.len());
-            prop_assert_eq!(read_content(content).expect("ours"), (envelope, message.as_slice()));
+            let read = read_content(&mut Succession::default(), content);
+            prop_assert_eq!(read.expect("ours"), (envelope, message.as_slice()));
             for end in 0..bytes.len() {
                 prop_assert!(split(&bytes[..end], FRAME_BYTES_MAX).expect("short").is_none());
             }
@@ -191,7 +197,7 @@ mod tests {
         fn bytes_from_outside_never_panic(bytes: Vec<u8>) {
             let _ = split(&bytes, 100);
             let _ = read_hello(&bytes);
-            let _ = read_content(&bytes);
+            let _ = read_content(&mut Succession::default(), &bytes);
             let _ = read_datagram(&bytes);
         }
     }
@@ -208,7 +214,14 @@ mod tests {
     #[test]
     fn too_much_is_refused_in_both_directions() {
         assert!(datagram(HELLO.from, &NO_STAMP, &[0; DATAGRAM_BYTES_MAX]).is_none());
-        assert!(frame(&NO_STAMP, &vec![0; FRAME_BYTES_MAX]).is_none());
+        assert!(
+            frame(
+                &mut Succession::default(),
+                &NO_STAMP,
+                &vec![0; FRAME_BYTES_MAX]
+            )
+            .is_none()
+        );
         assert!(matches!(
             split(&[0xff; 8], FRAME_BYTES_MAX),
             Err(WireError::FrameTooLong(_))

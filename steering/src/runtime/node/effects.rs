@@ -52,9 +52,10 @@ impl<S: Service> Node<S> {
     }
 
     fn send_datagram(&mut self, to: NodeId, content: &[u8]) {
+        let now = self.look_at_clock();
         let stamp = self.stamp(to, Lane::Datagram, content);
         let left = wire::datagram(self.me, &stamp, content).is_some_and(|bytes| {
-            let passage = self.emulator.datagram(to, bytes.len(), Instant::now());
+            let passage = self.emulator.datagram(to, bytes.len(), now);
             match (passage, self.peers.get(&to)) {
                 (Passage::Lost, _) | (_, None) => false,
                 (Passage::Now, Some(&address)) => self.datagrams.send(address, &bytes),
@@ -66,6 +67,7 @@ impl<S: Service> Node<S> {
     }
 
     fn send_segment(&mut self, to: NodeId, content: &[u8]) {
+        let now = self.look_at_clock();
         let key = match self.streams.youngest(to) {
             Some(key) => key,
             None => {
@@ -77,8 +79,10 @@ impl<S: Service> Node<S> {
         let sending = self.streams.end(key).map_or(0, |end| end.sending);
         let stamp = self.stamp(to, Lane::Stream(sending), content);
         self.counts.segments_sent += 1;
-        let sent = wire::frame(&stamp, content).is_some_and(|frame| {
-            let due = match self.emulator.segment(to, frame.len(), Instant::now()) {
+        let end = self.streams.end(key);
+        let frame = end.and_then(|end| wire::frame(&mut end.sent, &stamp, content));
+        let sent = frame.is_some_and(|frame| {
+            let due = match self.emulator.segment(to, frame.len(), now) {
                 Passage::At(due) => Some(due),
                 Passage::Now | Passage::Lost => None,
             };

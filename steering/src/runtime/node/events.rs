@@ -126,7 +126,7 @@ impl<S: Service> Node<S> {
     fn receive_segment(&mut self, key: Key, content: &[u8]) -> Result<(), End> {
         let end = self.streams.end(key).expect("the caller has seen it");
         let (peer, standing) = (end.peer, end.standing);
-        let Ok((envelope, content)) = wire::read_content(content) else {
+        let Ok((envelope, content)) = wire::read_content(&mut end.came, content) else {
             self.counts.malformed += 1;
             return self.reject(key, "what came on it is malformed");
         };

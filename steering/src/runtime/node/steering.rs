@@ -8,6 +8,7 @@ use std::sync::Arc;
 use scry_protocol::channel::Envelope;
 use scry_protocol::link::host::{Predicted, Veto};
 use scry_protocol::{FilterId, Incarnation, NodeId, Transport};
+use tokio::time::Instant;
 
 use crate::capture::{self, StreamEnd};
 use crate::checkpoint::Time;
@@ -47,7 +48,7 @@ impl<S: Service> Node<S> {
         let Some(mut options) = self.hook_options.clone() else {
             return;
         };
-        let now = self.now();
+        let now = self.clock;
         options.incarnation = incarnation;
         if let Some(former) = self.hook.take() {
             options.born = options.born.max(former.number().next());
@@ -63,7 +64,7 @@ impl<S: Service> Node<S> {
 
     /// Does what the agent asked for.
     pub(super) fn turn_hook(&mut self) -> Result<(), End> {
-        let now = self.now();
+        let now = self.clock;
         let (me, setup, local, streams) = (self.me, &self.setup, &self.local, &self.streams);
         let Some(hook) = &mut self.hook else {
             return Ok(());
@@ -83,25 +84,28 @@ impl<S: Service> Node<S> {
         Ok(())
     }
 
-    /// Returns the hook's time.
-    pub(super) fn now(&self) -> Time {
-        Time::from_millis(self.begun.elapsed().as_millis() as u64)
+    /// Looks at the clock, and sets the hook's time by it: looking twice for each message would cost more than stamping it.
+    pub(super) fn look_at_clock(&mut self) -> Instant {
+        let now = Instant::now();
+        let elapsed = now.duration_since(self.begun);
+        self.clock = Time::from_millis(elapsed.as_millis() as u64);
+        now
     }
 
     pub(super) fn open_channel(&mut self, peer: NodeId) -> u32 {
-        let now = self.now();
+        let now = self.clock;
         self.hook.as_mut().map_or(0, |hook| hook.open(now, peer))
     }
 
     pub(super) fn close_channel(&mut self, end: &StreamEnd) {
-        let now = self.now();
+        let now = self.clock;
         if let Some(hook) = &mut self.hook {
             hook.ended(now, end.peer, Some(end.sending), end.receiving);
         }
     }
 
     pub(super) fn stamp(&mut self, to: NodeId, lane: Lane, content: &[u8]) -> Envelope {
-        let now = self.now();
+        let now = self.clock;
         self.hook
             .as_mut()
             .map_or(NO_STAMP, |hook| hook.stamp(now, to, lane, content))
@@ -109,7 +113,7 @@ impl<S: Service> Node<S> {
 
     /// Notes a message before anything is decided about it: the checkpoint that must precede it is taken.
     pub(super) fn note_receipt(&mut self, transport: Transport, from: NodeId, envelope: &Envelope) {
-        let now = self.now();
+        let now = self.clock;
         let (me, setup, local, streams) = (self.me, &self.setup, &self.local, &self.streams);
         if let Some(hook) = &mut self.hook {
             hook.receive(now, from, transport, envelope, || {

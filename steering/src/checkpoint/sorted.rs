@@ -1,0 +1,115 @@
+//! A sorted list that remembers where it was last looked into: messages mostly go where the last one went.
+
+/// Values by key, in the order of the keys.
+#[derive(Clone, Debug)]
+pub(crate) struct Sorted<K, V> {
+    entries: Vec<(K, V)>,
+    /// Where the last look-up ended; a guess, checked before it is believed.
+    last: usize,
+}
+
+impl<K, V> Default for Sorted<K, V> {
+    fn default() -> Self {
+        Self {
+            entries: Vec::new(),
+            last: 0,
+        }
+    }
+}
+
+impl<K: Ord, V> Sorted<K, V> {
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    #[inline]
+    pub(crate) fn get_mut(&mut self, key: &K) -> Option<&mut V> {
+        let at = self.find(key).ok()?;
+        Some(&mut self.entries[at].1)
+    }
+
+    /// Returns the value of a key, and makes one if there is none.
+    #[inline]
+    pub(crate) fn entry(&mut self, key: K, make: impl FnOnce() -> V) -> &mut V {
+        let at = match self.find(&key) {
+            Ok(at) => at,
+            Err(at) => {
+                self.entries.insert(at, (key, make()));
+                self.last = at;
+                at
+            }
+        };
+        &mut self.entries[at].1
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
+        self.entries.iter().map(|(key, value)| (key, value))
+    }
+
+    pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut V> {
+        self.entries.iter_mut().map(|(_, value)| value)
+    }
+
+    pub(crate) fn retain(&mut self, mut keep: impl FnMut(&K, &mut V) -> bool) {
+        self.entries.retain_mut(|(key, value)| keep(key, value));
+    }
+
+    /// Returns everything in order, and is empty then.
+    pub(crate) fn drain(&mut self) -> impl Iterator<Item = (K, V)> {
+        self.entries.drain(..)
+    }
+
+    #[inline]
+    fn find(&mut self, key: &K) -> Result<usize, usize> {
+        if let Some((found, _)) = self.entries.get(self.last)
+            && found == key
+        {
+            return Ok(self.last);
+        }
+        let found = self.entries.binary_search_by(|(other, _)| other.cmp(key));
+        if let Ok(at) = found {
+            self.last = at;
+        }
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn it_is_a_map_whatever_is_done_to_it(steps: Vec<(u8, u8, u16)>) {
+            let mut sorted = Sorted::default();
+            let mut map = BTreeMap::new();
+            for (what, key, value) in steps {
+                let key = key % 8;
+                match what % 4 {
+                    0 => {
+                        sorted.retain(|_, kept| *kept > value);
+                        map.retain(|_, kept| *kept > value);
+                    }
+                    1 => prop_assert_eq!(sorted.get_mut(&key), map.get_mut(&key)),
+                    _ => {
+                        *sorted.entry(key, || 0) += value / 16;
+                        *map.entry(key).or_insert(0) += value / 16;
+                    }
+                }
+                prop_assert_eq!(sorted.len(), map.len());
+                prop_assert_eq!(sorted.is_empty(), map.is_empty());
+                prop_assert!(sorted.iter().eq(map.iter()));
+            }
+            prop_assert!(sorted.values_mut().eq(map.values_mut()));
+            prop_assert!(sorted.drain().eq(map));
+        }
+    }
+}
