@@ -6,6 +6,7 @@
 //! | module | what it does |
 //! |---|---|
 //! | `running` | runs: a snapshot becomes a job, the checker's words become decisions |
+//! | `settled` | snapshots that show nothing new |
 //! | `leases` | filters: vetting, installing, renewing, withdrawing |
 //! | `sharing` | paths to and from neighbors |
 //! | `modes` | how much may be done, globally and per property |
@@ -18,6 +19,7 @@
 //!   instead would let a short period keep every search shallow, and the budget bounds the wait.
 //! - A filter is in force from the moment it is proved until its lease ends, or until a later run ends without proving
 //!   it again, however that run ended.
+//! - A snapshot that shows just what the last search began with is not searched again: what was proved still is.
 //! - A filter that is proved again keeps its name, and its lease begins anew.
 //! - A run whose snapshot is older than a setting, or shows another life of the host, still reports but installs nothing.
 //! - All times here are of a clock that never goes back; the wall clock is for the log alone, and added there.
@@ -27,6 +29,7 @@ mod leases;
 mod modes;
 pub mod paths;
 mod running;
+mod settled;
 mod sharing;
 pub mod status;
 #[cfg(test)]
@@ -198,6 +201,8 @@ pub struct Counts {
     pub snapshots_failed: u64,
     /// Snapshots that were never searched.
     pub snapshots_skipped: u64,
+    /// Snapshots that showed just what had been searched before.
+    pub snapshots_unchanged: u64,
     /// States visited.
     pub states: u64,
     /// Past paths replayed.
@@ -257,6 +262,7 @@ pub struct Controller {
     run: Option<running::Run>,
     pending: Option<running::Waiting>,
     last_run: Option<status::LastRun>,
+    settled: Option<settled::Settled>,
     /// What was last known of each neighbor, and since when.
     known: BTreeMap<NodeId, (Body, Time)>,
     /// Violations the last snapshot showed to have happened.
@@ -282,6 +288,7 @@ impl Controller {
             run: None,
             pending: None,
             last_run: None,
+            settled: None,
             known: BTreeMap::new(),
             happened: BTreeSet::new(),
             active: BTreeMap::new(),
@@ -334,6 +341,7 @@ impl Controller {
             return;
         }
         self.host_epoch += 1;
+        self.settled = None;
         self.log(What::HostDown {
             why: why.to_owned(),
         });
@@ -385,6 +393,7 @@ impl Controller {
         let mode = options.mode;
         let changed = self.options.mode != mode;
         self.options = options;
+        self.settled = None;
         if changed {
             self.tell_mode(mode);
         }

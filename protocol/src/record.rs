@@ -170,9 +170,10 @@ kinds! {
         age_ms: u64,
         /// Whether somebody asked for it, or it was time.
         on_demand: bool,
-        /// What becomes of it: `searched`, `waits`, `skipped` or `failed`.
+        /// What becomes of it: `searched`, `waits`, `skipped`, `unchanged` (just what was searched before; at most one such
+        /// record a second) or `failed`.
         fate: String,
-        /// Why it is skipped or failed.
+        /// Why it is not searched.
         why: Option<String>,
     }
     /// A run of the controller ended.

@@ -310,6 +310,8 @@ impl Controller {
         let Some(active) = self.active.remove(&ended.filter) else {
             return;
         };
+        // What it prevented can happen again.
+        self.settled = None;
         if ended.end == FilterEnd::Disarmed {
             self.counts.filters_disarmed += 1;
             if self.disarmed.len() == DISARMED_MAX {

@@ -12,6 +12,7 @@ impl Controller {
             property: property.map(str::to_owned),
             by: by.to_owned(),
         });
+        self.settled = None;
         match property {
             Some(property) => {
                 self.options

@@ -10,6 +10,7 @@ use scry_protocol::snapshot::{Missing, Reason};
 use scry_protocol::{RunId, Snapshot};
 
 use super::leases::Case;
+use super::settled::View;
 use super::status::LastRun;
 use super::*;
 
@@ -20,6 +21,7 @@ const FRAME_REST_BYTES: usize = 1 << 20;
 #[derive(Clone, Debug)]
 pub(super) struct Waiting {
     run: RunId,
+    view: View,
     snapshot: Snapshot,
     at: Time,
     host_epoch: u64,
@@ -29,6 +31,7 @@ pub(super) struct Waiting {
 #[derive(Clone, Debug)]
 pub(super) struct Run {
     pub(super) id: RunId,
+    view: View,
     pub(super) started: Time,
     /// When the checker is told to stop, or, having been told, is given up.
     pub(super) deadline: Time,
@@ -62,7 +65,7 @@ impl Controller {
     pub fn handle_snapshot(&mut self, now: Time, on_demand: bool, snapshot: Snapshot) {
         self.counts.snapshots += 1;
         self.tell_surroundings(now, &snapshot);
-        let run = RunId::new(self.paths.next_run());
+        let view = View::of(&snapshot);
         let bodies: usize = snapshot
             .members
             .iter()
@@ -83,6 +86,10 @@ impl Controller {
         } else {
             None
         };
+        if skip.is_none() && self.pass_over(now, on_demand, &view, &snapshot) {
+            return;
+        }
+        let run = RunId::new(self.paths.next_run());
         let searched = skip.is_none() && self.checker_ready && self.run.is_none();
         let fate = match skip {
             Some(_) => "skipped",
@@ -96,6 +103,7 @@ impl Controller {
         }
         let waiting = Waiting {
             run,
+            view,
             snapshot,
             at: now,
             host_epoch: self.host_epoch,
@@ -141,7 +149,7 @@ impl Controller {
         }
     }
 
-    fn log_snapshot(
+    pub(super) fn log_snapshot(
         &mut self,
         run: RunId,
         on_demand: bool,
@@ -219,6 +227,9 @@ impl Controller {
         let Some(waiting) = self.pending.take() else {
             return;
         };
+        if self.pass_over(now, false, &waiting.view, &waiting.snapshot) {
+            return;
+        }
         let age_ms = waiting.snapshot.age_ms();
         if age_ms.saturating_add(now.millis_since(waiting.at)) > self.options.snapshot_age_ms_max {
             self.fail_open(
@@ -239,6 +250,7 @@ impl Controller {
             .saturating_add(self.options.grace_ms);
         self.run = Some(Run {
             id: waiting.run,
+            view: waiting.view,
             started: now,
             deadline: now.after_millis(limit),
             told_to_stop: false,
@@ -470,6 +482,10 @@ impl Controller {
         let ended = Word(report.ended).to_string();
         if report.ended == scry_protocol::link::checker::Ended::Unreadable {
             self.fail_open("job-unreadable", 1, report.detail.clone());
+        }
+        let (run, view, epoch) = (run.id, run.view.clone(), run.host_epoch);
+        if epoch == self.host_epoch {
+            self.settle(now, run, view, report.ended);
         }
         self.end_run(now, &ended, &report.detail);
     }

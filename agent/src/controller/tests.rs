@@ -15,6 +15,7 @@ use scry_protocol::{Body, CheckpointNumber, Content, RunId, Snapshot};
 use super::*;
 
 mod failing;
+mod settled;
 mod steering;
 mod with_neighbors;
 
@@ -38,6 +39,8 @@ struct Bench {
     saved: Option<Vec<u8>>,
     gathers: usize,
     restarts: Vec<String>,
+    /// What the next snapshot shows.
+    state: u8,
 }
 
 impl Bench {
@@ -69,6 +72,7 @@ impl Bench {
             saved: None,
             gathers: 0,
             restarts: Vec::new(),
+            state: 0,
         }
     }
 
@@ -116,12 +120,20 @@ impl Bench {
         self.snapshot_of_age(0);
     }
 
+    /// A snapshot that shows something new.
     fn snapshot_of_age(&mut self, age_ms: u64) {
+        self.state += 1;
+        self.same_snapshot(age_ms);
+    }
+
+    /// A snapshot that shows what the last one did.
+    fn same_snapshot(&mut self, age_ms: u64) {
+        let state = self.state;
         let member = |node| Member {
             node,
             number: CheckpointNumber::from(3),
             age_ms,
-            body: body(),
+            body: body(state),
         };
         let snapshot = Snapshot {
             by: ME,
@@ -234,11 +246,11 @@ impl Bench {
     }
 }
 
-fn body() -> Body {
+fn body(state: u8) -> Body {
     let content = Content {
         incarnation: Incarnation::new(1),
         born: CheckpointNumber::ZERO,
-        state: vec![1],
+        state: vec![state],
         timers: Vec::new(),
         channels: None,
     };

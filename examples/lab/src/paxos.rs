@@ -53,7 +53,7 @@ pub(crate) struct Experiment {
     #[arg(long, default_value_t = 6.0, value_name = "SECONDS")]
     gap: f64,
     /// How often each agent gathers a snapshot, in milliseconds.
-    #[arg(long, default_value_t = 50)]
+    #[arg(long, default_value_t = 10)]
     period_ms: u64,
     /// How many runs go on at the same time.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=32))]

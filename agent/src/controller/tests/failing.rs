@@ -194,7 +194,7 @@ fn a_silent_neighbor_is_judged_by_what_was_last_known_of_it() {
             node,
             number: CheckpointNumber::from(3),
             age_ms: 0,
-            body: body(),
+            body: body(1),
         };
         let mut members = vec![member(ME)];
         members.extend(missing.is_none().then(|| member(OTHER)));

@@ -253,7 +253,7 @@ fn counts_and_contacts_are_reported_about_once_a_second() {
     let mut rig = Rig::new();
     let serial = rig.hook.open(NOW, NodeId::new(3));
     let lane = Lane::Stream(serial);
-    let stamp = rig.hook.stamp(NOW, NodeId::new(3), lane, b"four");
+    rig.hook.stamp(NOW, NodeId::new(3), lane, b"four");
     force(&mut rig.hook, 1, b"");
     assert_eq!(rig.message("Join", PEER, b""), Verdict::Run);
     rig.hook.turn(Time::from_millis(999), capture);
@@ -261,10 +261,8 @@ fn counts_and_contacts_are_reported_about_once_a_second() {
     let Some(HostToAgent::Stats(stats)) = rig.agent.next() else {
         panic!("no counts");
     };
-    let mut bytes = Vec::new();
-    stamp.write(&mut bytes);
     let expect = Stats {
-        sent_bytes: bytes.len() as u64 + 4,
+        sent_bytes: 4,
         sent_messages: 1,
         received_messages: 1,
         checkpoints: 1,

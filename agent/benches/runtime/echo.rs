@@ -5,8 +5,6 @@ use std::time::Duration;
 use scry::{Context, NodeId, Service, Transport};
 use serde::{Deserialize, Serialize};
 
-/// How many questions are under way at a time.
-const WINDOW: u32 = 32;
 /// How long to wait for an answer before a lost question is asked again.
 const RETRY: Duration = Duration::from_millis(200);
 
@@ -33,8 +31,13 @@ pub(crate) enum Message {
 
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
 pub(crate) enum Call {
-    /// Ask until so many answers came in all.
-    Go { to: NodeId, way: Way, rounds: u32 },
+    /// Ask until so many answers came in all, so many questions at a time.
+    Go {
+        to: NodeId,
+        way: Way,
+        window: u32,
+        rounds: u32,
+    },
 }
 
 impl Way {
@@ -90,10 +93,16 @@ impl Service for Echo {
         }
     }
 
-    fn on_call(&mut self, cx: &mut Context<'_, Self>, Call::Go { to, way, rounds }: Call) {
+    fn on_call(&mut self, cx: &mut Context<'_, Self>, call: Call) {
+        let Call::Go {
+            to,
+            way,
+            window,
+            rounds,
+        } = call;
         self.goal = Some((to, way, rounds));
         self.asked = self.answers;
-        for _ in 0..WINDOW {
+        for _ in 0..window {
             self.ask(cx);
         }
         cx.set_timer((), RETRY);

@@ -1,0 +1,126 @@
+//! Snapshots that show nothing new: they are not searched again, and the filters the last search proved stay.
+//!
+//! Where nothing happens a short period would otherwise keep a processor busy with finding the same again. A search that
+//! came to its end has nothing left to find. One that ran out of its budget may come further another time, and is
+//! repeated now and then.
+
+use scry_protocol::link::checker::Ended;
+use scry_protocol::link::host::InstallFilters;
+use scry_protocol::record::describe;
+use scry_protocol::{Digest, RunId, Snapshot};
+
+use super::*;
+
+/// How long after a search that was cut short the same is searched again.
+const AGAIN_MS: u64 = 1_000;
+/// How often an unchanged snapshot is written down.
+const LOGGED_MS: u64 = 1_000;
+
+/// What a snapshot shows, whatever its number and age.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(super) struct View {
+    members: Vec<(NodeId, Digest)>,
+    missing: Vec<NodeId>,
+}
+
+impl View {
+    pub(super) fn of(snapshot: &Snapshot) -> Self {
+        let members = snapshot.members.iter();
+        let missing = snapshot.missing.iter();
+        Self {
+            members: members
+                .map(|member| (member.node, member.body.digest()))
+                .collect(),
+            missing: missing.map(|missing| missing.node).collect(),
+        }
+    }
+}
+
+/// What was searched last, as long as that still counts.
+#[derive(Debug)]
+pub(super) struct Settled {
+    view: View,
+    run: RunId,
+    /// When the same is searched again, if ever.
+    again: Option<Time>,
+    logged: Option<Time>,
+}
+
+impl Controller {
+    /// Notes that a run came to its end by itself.
+    pub(super) fn settle(&mut self, now: Time, run: RunId, view: View, ended: Ended) {
+        let again = match ended {
+            Ended::Exhausted => None,
+            Ended::Budget => Some(now.after_millis(AGAIN_MS)),
+            Ended::Cancelled | Ended::Unreadable => return,
+        };
+        self.settled = Some(Settled {
+            view,
+            run,
+            again,
+            logged: None,
+        });
+    }
+
+    /// Takes in a snapshot if it shows just what was searched last, and tells whether it did.
+    pub(super) fn pass_over(
+        &mut self,
+        now: Time,
+        on_demand: bool,
+        view: &View,
+        snapshot: &Snapshot,
+    ) -> bool {
+        let busy = self.run.is_some() || self.pending.is_some() || self.shared.waiting_count() > 0;
+        let Some(settled) = self.settled.as_ref().filter(|_| !busy) else {
+            return false;
+        };
+        if settled.view != *view || settled.again.is_some_and(|again| now >= again) {
+            return false;
+        }
+        let run = settled.run;
+        let lately = |last: Time| now.millis_since(last) < LOGGED_MS;
+        let logs = !settled.logged.is_some_and(lately);
+        self.counts.snapshots_unchanged += 1;
+        if logs {
+            let why = "nothing has changed since it was searched";
+            self.log_snapshot(run, on_demand, snapshot, "unchanged", Some(why));
+            if let Some(settled) = &mut self.settled {
+                settled.logged = Some(now);
+            }
+        }
+        self.renew_filters(now, run);
+        true
+    }
+
+    /// Prolongs the leases that a run proved and that are half over.
+    fn renew_filters(&mut self, now: Time, run: RunId) {
+        let half_ms = self.options.filter_ttl_ms / 2;
+        let mut filters = Vec::new();
+        for active in self.active.values_mut() {
+            if active.run == run && active.until.millis_since(now) < half_ms {
+                active.until = now.after_millis(active.filter.ttl_ms);
+                filters.push(active.filter.clone());
+            }
+        }
+        if filters.is_empty() {
+            return;
+        }
+        self.counts.filters_renewed += filters.len() as u64;
+        for filter in &filters {
+            let what = What::FilterInstalled {
+                property: filter.property.clone(),
+                filters: describe(filter),
+                action: Word(filter.action),
+                mode: Word(filter.mode),
+                ttl_ms: filter.ttl_ms,
+                hits_max: filter.hits_max,
+                renewed: true,
+                told_service: false,
+            };
+            let entry = Entry::new(what).of_run(run).of_violation(filter.violation);
+            self.log(entry.of_filter(filter.id));
+        }
+        let frame = InstallFilters { run, filters };
+        self.outputs.push_back(Output::Host(frame.into()));
+    }
+}
