@@ -237,10 +237,19 @@ impl CheckpointManager {
         age_ms: u64,
         body: Result<Body, ReadAnswerError>,
     ) {
-        if body.is_err() {
-            // Whatever went wrong, the next answer will be whole.
-            self.exchange.forget_held(from);
-            self.counts.unreadable += 1;
+        match &body {
+            Ok(_) => {
+                self.unreadable.remove(&from);
+            }
+            Err(error) => {
+                // Whatever went wrong, the next answer will be whole.
+                self.exchange.forget_held(from);
+                self.counts.unreadable += 1;
+                if self.unreadable.insert(from) {
+                    let why = error.to_string();
+                    self.outputs.push_back(Output::Unreadable { from, why });
+                }
+            }
         }
         let Some(id) = self.answered(from, request) else {
             return;

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use scry_protocol::channel::Envelope;
+use scry_protocol::delta::Delta;
 use scry_protocol::link::host::{Goodbye, Neighbors, Stats};
-use scry_protocol::link::peer::{Refused, Request};
+use scry_protocol::link::peer::{Changed, PathAnswer, PathOutcome, Refused, Request, SharePath};
 use scry_protocol::snapshot::{Missing, Reason, Refusal};
-use scry_protocol::{Content, Transport};
+use scry_protocol::{Content, Transport, ViolationId};
 
 use super::*;
 use crate::checkpoint::Recorder;
@@ -38,6 +39,7 @@ struct World {
     frames: Vec<(NodeId, NodeId, Vec<u8>)>,
     snapshots: Vec<(GatherId, Snapshot)>,
     failures: Vec<GatherError>,
+    unreadable: Vec<(NodeId, String)>,
 }
 
 fn capture(counter: u8, neighbors: &[NodeId]) -> impl FnOnce() -> Capture {
@@ -65,6 +67,7 @@ impl World {
             frames: Vec::new(),
             snapshots: Vec::new(),
             failures: Vec::new(),
+            unreadable: Vec::new(),
         };
         for id in 0..count {
             let neighbors: Vec<NodeId> = (0..count).filter(|&n| n != id).map(node).collect();
@@ -115,6 +118,7 @@ impl World {
                         Output::Snapshot {
                             gather, snapshot, ..
                         } => self.snapshots.push((gather, snapshot)),
+                        Output::Unreadable { from, why } => self.unreadable.push((from, why)),
                         Output::Failed { error, .. } => self.failures.push(error),
                     }
                 }
@@ -534,6 +538,99 @@ fn a_55_every_byte_is_counted_at_both_ends() {
         (2, 1),
         "request, confirm; full"
     );
+}
+
+#[test]
+fn a_55_paths_and_their_answers_count_and_are_limited_like_checkpoints() {
+    let share = |length: usize| -> PeerMessage {
+        SharePath {
+            by: node(0),
+            violation: ViolationId::new(7),
+            service: "counter".to_owned(),
+            version: "1".to_owned(),
+            property: "it counts".to_owned(),
+            path: vec![1; length],
+        }
+        .into()
+    };
+    let answer = PeerMessage::from(PathAnswer {
+        violation: ViolationId::new(7),
+        outcome: PathOutcome::Prevented,
+    });
+    let limits = Limits {
+        absolute: Some(Absolute {
+            bits_per_second: 8_000,
+            burst_bytes: 1_000,
+        }),
+        share: None,
+    };
+    let options = Options {
+        limits,
+        frame_overhead_bytes: 10,
+        ..quiet()
+    };
+    let mut world = World::new(2, &options);
+    let now = world.now;
+    assert!(world.manager(0).handle_message(now, node(1), &share(800)));
+    // The path has used up what may be sent at once: neither another nor a request fits.
+    assert!(!world.manager(0).handle_message(now, node(1), &share(800)));
+    assert_eq!(world.manager(0).counts().unsent, 1);
+    let path_bytes = frame::encode(&share(800)).expect("small").len() as u64 + 10;
+    let sent = world.manager(0).traffic()[&node(1)];
+    assert_eq!((sent.sent_frames, sent.sent_bytes), (1, path_bytes));
+    world.settle();
+    let (_, _, bytes) = world.frames.pop().expect("the path is on its way");
+    let taken = world.manager(1).handle_frame(now, node(0), &bytes);
+    assert_eq!(taken, Ok(Some(share(800))), "the path is for others");
+    assert!(world.manager(1).handle_message(now, node(0), &answer));
+    let answer_bytes = frame::encode(&answer).expect("small").len() as u64 + 10;
+    let there = world.manager(1).traffic()[&node(0)];
+    assert_eq!(
+        (there.received_bytes, there.sent_bytes),
+        (path_bytes, answer_bytes)
+    );
+    // Time fills the bucket again.
+    world.now = now.after_millis(1_000);
+    let now = world.now;
+    assert!(world.manager(0).handle_message(now, node(1), &share(800)));
+}
+
+#[test]
+fn answers_that_cannot_be_read_are_told_once_until_one_can_be() {
+    let mut world = World::new(2, &quiet());
+    let spoil = |world: &mut World, spoilt: bool| {
+        world.gather(0);
+        world.settle();
+        let (_, to, request) = world.frames.pop().expect("a request");
+        let now = world.now;
+        world
+            .manager(to.get())
+            .handle_frame(now, node(0), &request)
+            .expect("a frame");
+        world.settle();
+        let (from, _, mut answer) = world.frames.pop().expect("an answer");
+        if spoilt && let Ok(PeerMessage::Request(request)) = frame::decode_one(&request) {
+            let nonsense = Changed {
+                id: request.id,
+                number: request.number,
+                age_ms: 0,
+                base: number(999),
+                delta: Delta::between(b"never sent", b"and never seen"),
+            };
+            answer = frame::encode(&nonsense.into()).expect("small");
+        }
+        world
+            .manager(0)
+            .handle_frame(now, from, &answer)
+            .expect("a frame");
+        world.deliver();
+        world.unreadable.len()
+    };
+    let told: Vec<usize> = [true, true, false, true]
+        .map(|spoilt| spoil(&mut world, spoilt))
+        .to_vec();
+    assert_eq!(told, [1, 1, 1, 2]);
+    assert_eq!(world.manager(0).counts().unreadable, 3);
 }
 
 #[test]
