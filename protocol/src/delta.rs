@@ -8,8 +8,7 @@
 //! An encoded difference is a run of (insert length, inserted bytes, copy length, copy offset), all numbers varints; the
 //! offset is relative to where the last copy would have gone on, so that fields changed in place cost one byte.
 
-use serde::{Deserialize, Serialize};
-
+use crate::compact::Compact;
 use crate::compress::{Packed, UnpackError};
 use crate::digest::{Digest, ShortDigest};
 use crate::limit::BODY_BYTES_MAX;
@@ -21,7 +20,7 @@ const BLOCK_BYTES: usize = 8;
 const COPY_BYTES_MIN: usize = 6;
 
 /// How one content differs from another.
-#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Delta {
     result: ShortDigest,
     operations: Packed,
@@ -97,6 +96,20 @@ impl Delta {
             });
         }
         Ok(target)
+    }
+}
+
+impl Compact for Delta {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.result.put(out);
+        self.operations.put(out);
+    }
+
+    fn take(input: &mut &[u8]) -> Option<Self> {
+        Some(Self {
+            result: ShortDigest::take(input)?,
+            operations: Packed::take(input)?,
+        })
     }
 }
 

@@ -222,9 +222,8 @@ fn an_answer_with_a_wrong_base_counts_as_unreadable() {
                 if let PeerMessage::Request(request) = message {
                     let changed = Changed {
                         id: request.id,
-                        number: request.number,
+                        ahead: 0,
                         age_ms: 0,
-                        base: CheckpointNumber::from(999),
                         delta: delta::Delta::between(b"never sent", b"and never seen"),
                     };
                     let answer = frame::encode(&PeerMessage::Changed(changed)).unwrap();

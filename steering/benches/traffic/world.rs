@@ -240,7 +240,7 @@ impl<S: Service> World<S> {
 
     fn enter(&mut self, at: usize) -> Result<()> {
         let seed = self.dice.random();
-        let first_request = self.dice.random() as u32;
+        let first_request = self.dice.random() as u16;
         let machine = &mut self.machines[at];
         machine.life += 1;
         machine.wake = None;

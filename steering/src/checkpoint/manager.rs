@@ -57,7 +57,7 @@ pub struct Options {
     pub neighborhood: Source,
     /// Where request ids begin: elsewhere at each start of an agent, so that an answer to a question of its last life is
     /// not taken for one to a question of this one.
-    pub first_request: u32,
+    pub first_request: u16,
 }
 
 impl Default for Options {
@@ -173,7 +173,7 @@ pub struct CheckpointManager {
     unreadable: BTreeSet<NodeId>,
     next_period: Option<Time>,
     last_gather: u64,
-    last_request: u32,
+    last_request: u16,
     shutting_down: bool,
     traffic: BTreeMap<NodeId, PeerTraffic>,
     counts: Counts,
