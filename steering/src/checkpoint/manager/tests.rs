@@ -617,7 +617,7 @@ fn answers_that_cannot_be_read_are_told_once_until_one_can_be() {
                 age_ms: 0,
                 delta: Delta::between(b"never sent", b"and never seen"),
             };
-            answer = frame::encode(&nonsense.into()).expect("small");
+            answer = frame::encode(&PeerMessage::from(nonsense)).expect("small");
         }
         world
             .manager(0)
