@@ -6,8 +6,8 @@
 //!
 //! Between two checkpoints of a quiet service only its counters differ. Side by side they are one insert of a difference
 //! ([`delta`](crate::delta)), where among the names of their channels each would be one. Numbers are varints; places and
-//! checkpoint numbers of unacknowledged messages are written by their distance to the newest message and to the first
-//! checkpoint of this life, so that they are short and mostly stay the same.
+//! checkpoint numbers of unacknowledged messages are written by their distance to what was written before, so that they are
+//! short and mostly stay the same.
 
 use crate::channel::{ChannelState, Received, Receiving, Sending, Transport, Unacknowledged};
 use crate::checkpoint::Content;
@@ -40,8 +40,9 @@ pub(super) fn write(content: &Content) -> Result<Vec<u8>, Excess> {
     if let Some(channels) = channels {
         put_names(&mut out, channels);
         put_counters(&mut out, channels);
+        let mut number = content.born;
         for sending in &channels.sending {
-            put_places(&mut out, sending, content.born);
+            put_places(&mut out, sending, &mut number);
         }
         for kept in channels.sending.iter().flat_map(|s| &s.unacknowledged) {
             put_bytes(&mut out, &kept.message);
@@ -135,17 +136,17 @@ fn put_counters(out: &mut Vec<u8>, channels: &ChannelState) {
     }
 }
 
-/// Writes where the unacknowledged messages of a channel are, the newest first: nothing but zeros after the first number
-/// if they are the last that were sent, all with one checkpoint number.
-fn put_places(out: &mut Vec<u8>, sending: &Sending, born: CheckpointNumber) {
+/// Writes where the unacknowledged messages of a channel are, the newest first, each by its distance to the one before,
+/// and its checkpoint number by the distance to the last one written, of whatever channel: mostly zeros.
+fn put_places(out: &mut Vec<u8>, sending: &Sending, number: &mut CheckpointNumber) {
     varint::put(out, sending.unacknowledged.len() as u64);
-    let (mut after, mut number) = (sending.sent.wrapping_add(1), born.get());
+    let mut after = sending.sent.wrapping_add(1);
     for kept in sending.unacknowledged.iter().rev() {
         let gap = after.wrapping_sub(kept.sequence).wrapping_sub(1);
         varint::put(out, varint::fold_sign(gap as i64));
-        let later = kept.number.get().wrapping_sub(number);
+        let later = kept.number.get().wrapping_sub(number.get());
         varint::put(out, varint::fold_sign(later as i64));
-        (after, number) = (kept.sequence, kept.number.get());
+        (after, *number) = (kept.sequence, kept.number);
     }
 }
 
@@ -187,8 +188,9 @@ fn take_channels(input: &mut &[u8], born: CheckpointNumber) -> Option<ChannelSta
         let beyond = if gaps { varint::take(input)? } else { 0 };
         receiving.received = Received::try_from((up_to, beyond)).ok()?;
     }
+    let mut number = born;
     for sending in &mut sending {
-        take_places(input, sending, born)?;
+        take_places(input, sending, &mut number)?;
     }
     for kept in sending.iter_mut().flat_map(|s| &mut s.unacknowledged) {
         kept.message = take_bytes(input, MESSAGE_BYTES_MAX)?.to_vec();
@@ -196,16 +198,20 @@ fn take_channels(input: &mut &[u8], born: CheckpointNumber) -> Option<ChannelSta
     Some(ChannelState { sending, receiving })
 }
 
-fn take_places(input: &mut &[u8], sending: &mut Sending, born: CheckpointNumber) -> Option<()> {
-    let (mut after, mut number) = (sending.sent.wrapping_add(1), born.get());
+fn take_places(
+    input: &mut &[u8],
+    sending: &mut Sending,
+    number: &mut CheckpointNumber,
+) -> Option<()> {
+    let mut after = sending.sent.wrapping_add(1);
     for _ in 0..take_count(input, UNACKNOWLEDGED_MAX)? {
         let gap = varint::unfold_sign(varint::take(input)?) as u64;
         let later = varint::unfold_sign(varint::take(input)?) as u64;
         after = after.wrapping_sub(gap).wrapping_sub(1);
-        number = number.wrapping_add(later);
+        *number = CheckpointNumber::new(number.get().wrapping_add(later)).ok()?;
         sending.unacknowledged.push(Unacknowledged {
             sequence: after,
-            number: CheckpointNumber::new(number).ok()?,
+            number: *number,
             message: Vec::new(),
         });
     }
