@@ -3,7 +3,7 @@
 //! `cargo bench -p scry --bench traffic` prints tables, `-- --json` one object. A start without `--bench`, as `cargo test
 //! --benches` makes one, or with `--test`, only shows that it works. Everything happens in virtual time from one seed
 //! (`--seed N`), so that the numbers are the same on every machine. It fails when a snapshot shows a state that its node
-//! never had, or when a snapshot contradicts itself.
+//! never had, when a snapshot contradicts itself, or when RandTree needs more than the goal.
 //!
 //! # What is simulated
 //!
@@ -23,13 +23,14 @@
 //!
 //! Every byte of every frame between two agents, with its header, once: where it is sent. What a node sends plus what it
 //! receives is twice that, on average. Below the frames comes QUIC; agents charge 92 bytes for each frame sent by itself
-//! (`agent/src/link/peers.rs`), and that is shown apart, because nothing is said of the papers' headers.
+//! (`agent/src/link/peers.rs`), and that is shown apart, because nothing is said of the papers' headers. So are the stamps on
+//! the service's own messages.
 
 mod host;
 mod tally;
 mod world;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use chord::Chord;
 use randtree::RandTree;
 use scry::{NodeId, Service};
@@ -94,6 +95,14 @@ fn main() -> Result<()> {
         println!("{}", Value::Array(rows.iter().map(Row::to_json).collect()));
     } else {
         print(&rows);
+    }
+    for row in rows.iter().filter(|row| row.service == "randtree") {
+        let bits = row.rate(row.tally.bytes());
+        ensure!(
+            bits < GOAL_BITS,
+            "{}: {bits:.0} bit/s where {GOAL_BITS} are the goal",
+            row.name()
+        );
     }
     Ok(())
 }
@@ -188,6 +197,7 @@ impl Row {
             "bits_per_second_per_node": self.rate(tally.bytes()),
             "paper_bits_per_second_per_node": self.paper_bits,
             "goal_bits_per_second_per_node": GOAL_BITS,
+            "in_and_out_bits_per_second_per_node": 2.0 * self.rate(tally.bytes()),
             "with_transport_bits_per_second_per_node":
                 self.rate(tally.bytes() + tally.frames() * FRAME_OVERHEAD_BYTES),
             "kinds": kinds,
@@ -214,18 +224,29 @@ fn print(rows: &[Row]) {
         "bit/s for each of {NODES} nodes; the paper's RandTree 803, Chord 8224; the goal for RandTree 200\n"
     );
     println!(
-        "{:<40} {:>7} {:>8} {:>9} {:>9} {:>8} {:>7} {:>7}",
-        "", "frames", "of paper", "with QUIC", "snapshots", "members", "missing", "age ms"
+        "{:<40} {:>6} {:>8} {:>10} {:>9} {:>7} {:>9} {:>7} {:>7} {:>7}",
+        "",
+        "frames",
+        "of paper",
+        "in and out",
+        "with QUIC",
+        "stamps",
+        "snapshots",
+        "members",
+        "missing",
+        "age ms"
     );
     for row in rows {
         let tally = &row.tally;
         let bits = row.rate(tally.bytes());
         println!(
-            "{:<40} {:>7.0} {:>7.0}% {:>9.0} {:>9} {:>8.2} {:>7} {:>7.0}",
+            "{:<40} {:>6.0} {:>7.0}% {:>10.0} {:>9.0} {:>7.0} {:>9} {:>7.2} {:>7} {:>7.0}",
             row.name(),
             bits,
             100.0 * bits / row.paper_bits,
+            2.0 * bits,
             row.rate(tally.bytes() + tally.frames() * FRAME_OVERHEAD_BYTES),
+            row.rate(tally.stamp_bytes),
             tally.snapshots,
             row.members(),
             tally.missing,

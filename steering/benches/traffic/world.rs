@@ -8,10 +8,9 @@ use scry::checkpoint::manager::{Options, Output};
 use scry::checkpoint::{CheckpointManager, Time};
 use scry::model::event::InputOf;
 use scry::{Chance as _, Dice, NodeId, Service, Stamp};
-use scry_protocol::digest::ShortDigest;
 use scry_protocol::link::host::{AgentToHost, HostToAgent};
 use scry_protocol::snapshot::Reason;
-use scry_protocol::{Body, CheckpointNumber, Incarnation, Snapshot};
+use scry_protocol::{Body, CheckpointNumber, Digest, Incarnation, Snapshot};
 
 use crate::host::{Host, Outcome, Parcel};
 use crate::tally::Tally;
@@ -74,7 +73,9 @@ pub(crate) struct World<S: Service> {
     places: BTreeMap<NodeId, usize>,
     dice: Dice,
     /// What hosts really said, to compare snapshots with.
-    taken: BTreeMap<(NodeId, CheckpointNumber), ShortDigest>,
+    taken: BTreeMap<(NodeId, CheckpointNumber), Digest>,
+    /// Bytes of stamps and messages that processes sent which are gone.
+    left: (u64, u64),
     tally: Tally,
 }
 
@@ -103,6 +104,7 @@ impl<S: Service> World<S> {
             machines,
             dice: Dice::new(plan.seed, Stamp::default(), 0),
             taken: BTreeMap::new(),
+            left: (0, 0),
             tally: Tally::default(),
             plan,
         };
@@ -127,10 +129,9 @@ impl<S: Service> World<S> {
         };
         self.run_until(self.plan.warm_up_ms + self.plan.measured_ms)?;
         self.tally.departures -= departures;
-        // Lives that ended took their counts with them: only what the present ones sent since is known.
         let (stamps, messages) = self.service_bytes();
-        self.tally.stamp_bytes = stamps.saturating_sub(begun.0);
-        self.tally.message_bytes = messages.saturating_sub(begun.1);
+        self.tally.stamp_bytes = stamps - begun.0;
+        self.tally.message_bytes = messages - begun.1;
         Ok(self.tally)
     }
 
@@ -149,7 +150,7 @@ impl<S: Service> World<S> {
 
     fn service_bytes(&self) -> (u64, u64) {
         let running = self.machines.iter().filter_map(|m| m.running.as_ref());
-        running.fold((0, 0), |sum, (host, _)| {
+        running.fold(self.left, |sum, (host, _)| {
             (sum.0 + host.stamp_bytes, sum.1 + host.message_bytes)
         })
     }
@@ -274,6 +275,8 @@ impl<S: Service> World<S> {
             return;
         };
         self.tally.departures += 1;
+        self.left.0 += host.stamp_bytes;
+        self.left.1 += host.message_bytes;
         let from = self.machines[at].id;
         for (to, parcel) in host.leave() {
             self.carry(from, to, parcel);
@@ -287,7 +290,7 @@ impl<S: Service> World<S> {
         for message in outcome.agent {
             if let HostToAgent::Checkpoint(checkpoint) = &message {
                 self.tally.checkpoints += 1;
-                let digest = checkpoint.body.digest().short();
+                let digest = checkpoint.body.digest();
                 self.taken.insert((id, checkpoint.number), digest);
             }
             self.schedule(1, Happening::ToAgent(at, life, message));
@@ -382,7 +385,7 @@ impl<S: Service> World<S> {
     /// Sees to it that a snapshot shows what the hosts really said, and counts it.
     fn examine(&mut self, at: usize, snapshot: &Snapshot) -> Result<()> {
         for member in &snapshot.members {
-            let digest = member.body.digest().short();
+            let digest = member.body.digest();
             ensure!(
                 self.taken.get(&(member.node, member.number)) == Some(&digest)
                     && member.number >= snapshot.number,
