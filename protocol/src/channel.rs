@@ -172,6 +172,11 @@ impl Received {
     pub fn up_to(&self) -> u64 {
         self.up_to
     }
+
+    /// Returns what arrived after the first gap, a bit each.
+    pub(crate) fn beyond(&self) -> u64 {
+        self.beyond
+    }
 }
 
 /// What the framework adds to every service message, unseen by the service.

@@ -1,5 +1,7 @@
 //! One node's state at one checkpoint number.
 
+mod layout;
+
 use std::fmt;
 use std::sync::Arc;
 
@@ -8,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::channel::ChannelState;
 use crate::digest::Digest;
 use crate::id::{CheckpointNumber, Incarnation};
-use crate::limit::{self, BODY_BYTES_MAX, STATE_BYTES_MAX, TIMERS_BYTES_MAX};
+use crate::limit::{self, BODY_BYTES_MAX};
 
 /// The content of a checkpoint, encoded once by the host and never touched again.
 ///
@@ -19,17 +21,15 @@ use crate::limit::{self, BODY_BYTES_MAX, STATE_BYTES_MAX, TIMERS_BYTES_MAX};
 pub struct Body(#[serde(with = "limit::Bytes::<BODY_BYTES_MAX>")] Arc<[u8]>);
 
 /// What a checkpoint says.
-#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Content {
     /// Which life of the node.
     pub incarnation: Incarnation,
     /// The number of that life's first checkpoint: no former life of the node ever had a number as great.
     pub born: CheckpointNumber,
     /// The service's state, encoded by the service.
-    #[serde(with = "limit::Bytes::<STATE_BYTES_MAX>")]
     pub state: Vec<u8>,
     /// The armed timers, encoded by the service.
-    #[serde(with = "limit::Bytes::<TIMERS_BYTES_MAX>")]
     pub timers: Vec<u8>,
     /// Channel state, if the node keeps it.
     pub channels: Option<ChannelState>,
@@ -40,7 +40,7 @@ pub struct Content {
 pub enum WriteCheckpointError {
     /// A part is above its limit.
     #[error("a part of the checkpoint is too large: {0}")]
-    Part(#[from] rmp_serde::encode::Error),
+    Part(&'static str),
     /// All parts together are above the limit.
     #[error("a checkpoint of {length} bytes where at most {BODY_BYTES_MAX} are allowed")]
     TooLarge {
@@ -51,8 +51,10 @@ pub enum WriteCheckpointError {
 
 /// Why bytes are no checkpoint.
 #[derive(Debug, thiserror::Error)]
-#[error("not a checkpoint: {0}")]
-pub struct ReadCheckpointError(String);
+#[error(
+    "not a checkpoint: it is cut off, or a number in it is out of range, or more bytes follow it"
+)]
+pub struct ReadCheckpointError;
 
 impl Content {
     /// Encodes the content.
@@ -61,7 +63,7 @@ impl Content {
     ///
     /// When it is above a limit.
     pub fn write(&self) -> Result<Body, WriteCheckpointError> {
-        let bytes = rmp_serde::to_vec(self)?;
+        let bytes = layout::write(self).map_err(WriteCheckpointError::Part)?;
         if bytes.len() > BODY_BYTES_MAX {
             return Err(WriteCheckpointError::TooLarge {
                 length: bytes.len(),
@@ -92,7 +94,7 @@ impl Body {
     ///
     /// When the bytes are no content or more than one.
     pub fn read(&self) -> Result<Content, ReadCheckpointError> {
-        crate::frame::read_exactly(&self.0).map_err(ReadCheckpointError)
+        layout::read(&self.0).ok_or(ReadCheckpointError)
     }
 
     /// Returns the bytes.
@@ -130,6 +132,78 @@ impl fmt::Debug for Body {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::channel::{Received, Receiving, Sending, Transport, Unacknowledged};
+    use crate::delta::Delta;
+    use crate::id::NodeId;
+    use crate::limit::STATE_BYTES_MAX;
+
+    /// A node of a tree that has said a word a second to its parent and its two children, and has heard as many.
+    fn chatty(words: u64) -> Content {
+        let peers = [1, 12, 25].map(NodeId::new);
+        let life = |peer: NodeId| Incarnation::new(1_790_000_000_000 + u64::from(peer.get()));
+        let sending = peers.iter().map(|&peer| Sending {
+            peer,
+            transport: Transport::Stream,
+            serial: 1,
+            sent: words,
+            forgotten: 0,
+            unacknowledged: vec![Unacknowledged {
+                sequence: words,
+                number: CheckpointNumber::new(1_790_000_000_000 + words * 3).unwrap(),
+                message: b"still here".to_vec(),
+            }],
+        });
+        let mut received = Received::default();
+        for sequence in 1..=words {
+            received.note(sequence);
+        }
+        let receiving = peers.iter().map(|&peer| Receiving {
+            peer,
+            transport: Transport::Stream,
+            incarnation: life(peer),
+            serial: 1,
+            received,
+            ended: false,
+        });
+        Content {
+            incarnation: Incarnation::new(1_790_000_000_000),
+            born: CheckpointNumber::new(1_790_000_000_000).unwrap(),
+            state: (0..120).collect(),
+            timers: vec![1],
+            channels: Some(ChannelState {
+                sending: sending.collect(),
+                receiving: receiving.collect(),
+            }),
+        }
+    }
+
+    #[test]
+    fn counters_that_go_on_cost_little_more_than_themselves() {
+        let (before, after) = (chatty(990), chatty(1000));
+        let bodies = [&before, &after].map(|content| content.write().unwrap());
+        assert_eq!(bodies[1].read().unwrap(), after);
+        let delta = Delta::between(bodies[0].as_bytes(), bodies[1].as_bytes());
+        // Six counters and three checkpoint numbers, of two bytes each.
+        assert!(delta.len() <= 18 + 16, "{}", delta.len());
+    }
+
+    #[test]
+    fn whatever_the_numbers_they_read_back() {
+        let mut content = chatty(5);
+        let sending = &mut content.channels.as_mut().unwrap().sending[1];
+        sending.forgotten = u64::MAX;
+        sending.sent = u64::MAX;
+        for (sequence, number) in [(u64::MAX, 0), (0, 1 << 62), (7, 3)] {
+            sending.unacknowledged.push(Unacknowledged {
+                sequence,
+                number: CheckpointNumber::new(number).unwrap(),
+                message: Vec::new(),
+            });
+        }
+        let received = &mut content.channels.as_mut().unwrap().receiving[2].received;
+        received.note(60);
+        assert_eq!(content.write().unwrap().read().unwrap(), content);
+    }
 
     fn content(state: Vec<u8>) -> Content {
         Content {

@@ -80,6 +80,17 @@ impl Packed {
         }
     }
 
+    pub(crate) fn parts(&self) -> (u32, &[u8]) {
+        (self.unpacked, &self.bytes)
+    }
+
+    pub(crate) fn from_parts(unpacked: u32, bytes: &[u8]) -> Option<Self> {
+        (bytes.len() <= BODY_BYTES_MAX).then(|| Self {
+            unpacked,
+            bytes: bytes.to_vec(),
+        })
+    }
+
     /// Returns how many bytes are sent.
     pub fn len(&self) -> usize {
         self.bytes.len()

@@ -5,11 +5,19 @@
 //! time). A difference names its base and its result by digest: applied to the wrong base it is refused, never a wrong
 //! state.
 //!
-//! An encoded difference is a run of (insert length, inserted bytes, copy length, copy offset), all numbers varints; the
-//! offset is relative to where the last copy would have gone on, so that fields changed in place cost one byte.
+//! An encoded difference is a run of steps, each an insert and then a copy from the base:
+//!
+//! ```text
+//! ┌────────────┬─────────┬──────────┐
+//! │ insert (3) │ moved(1)│ copy (4) │  one byte; the greatest insert or copy says that the rest of it follows as varint
+//! └────────────┴─────────┴──────────┘
+//! rest of insert?  inserted bytes  rest of copy?  how far it moved?
+//! ```
+//!
+//! A copy begins where the last one would have gone on, unless it moved. So a short field that changed in place costs one
+//! byte beside its own: states of a few hundred bytes, in which a dozen counters go on, are what this is for.
 
-use serde::{Deserialize, Serialize};
-
+use crate::compact::Compact;
 use crate::compress::{Packed, UnpackError};
 use crate::digest::{Digest, ShortDigest};
 use crate::limit::BODY_BYTES_MAX;
@@ -17,11 +25,20 @@ use crate::varint;
 
 /// The block size, and so the shortest match that is surely found at twice this length.
 const BLOCK_BYTES: usize = 8;
-/// Shorter copies cost more than they save.
-const COPY_BYTES_MIN: usize = 6;
+/// Shorter copies from elsewhere cost more than they save.
+const MOVED_BYTES_MIN: usize = 6;
+/// A copy from where the last one would go on takes one byte, so two are worth it.
+const STRAIGHT_BYTES_MIN: usize = 2;
+/// A straight copy as long as this is taken without looking for a longer one.
+const STRAIGHT_BYTES_SURE: usize = 16;
+
+/// The greatest insert and the greatest copy that a step's first byte holds: from here on the rest follows.
+const INSERT_LONG: u64 = 7;
+const COPY_LONG: u64 = 15;
+const MOVED: u8 = 0x10;
 
 /// How one content differs from another.
-#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Delta {
     result: ShortDigest,
     operations: Packed,
@@ -100,6 +117,20 @@ impl Delta {
     }
 }
 
+impl Compact for Delta {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.result.put(out);
+        self.operations.put(out);
+    }
+
+    fn take(input: &mut &[u8]) -> Option<Self> {
+        Some(Self {
+            result: ShortDigest::take(input)?,
+            operations: Packed::take(input)?,
+        })
+    }
+}
+
 fn perform(base: &[u8], mut operations: &[u8]) -> Result<Vec<u8>, ApplyDeltaError> {
     let mut target = Vec::new();
     let mut expected = 0i64;
@@ -111,79 +142,102 @@ fn perform(base: &[u8], mut operations: &[u8]) -> Result<Vec<u8>, ApplyDeltaErro
         }
         Ok(more as usize)
     };
-    while !operations.is_empty() {
-        let insert = varint::take(&mut operations).ok_or(ApplyDeltaError::Truncated)?;
+    while let Some((&step, rest)) = operations.split_first() {
+        operations = rest;
+        let insert = length(u64::from(step >> 5), INSERT_LONG, &mut operations)?;
         let insert = room(&target, insert)?;
         let (inserted, rest) = operations
             .split_at_checked(insert)
             .ok_or(ApplyDeltaError::Truncated)?;
         target.extend_from_slice(inserted);
         operations = rest;
-        if operations.is_empty() {
-            break;
-        }
-        let length = varint::take(&mut operations).ok_or(ApplyDeltaError::Truncated)?;
-        let shift = varint::take(&mut operations).ok_or(ApplyDeltaError::Truncated)?;
+        let length = length(u64::from(step) & COPY_LONG, COPY_LONG, &mut operations)?;
+        let shift = match step & MOVED {
+            0 => 0,
+            _ => varint::take(&mut operations).ok_or(ApplyDeltaError::Truncated)?,
+        };
         let copy = room(&target, length)?;
         let offset = (expected + insert as i64).saturating_add(varint::unfold_sign(shift));
-        let source = usize::try_from(offset)
-            .ok()
-            .and_then(|start| base.get(start..start.checked_add(copy)?))
-            .ok_or(ApplyDeltaError::OutsideBase {
-                offset,
-                length,
-                base: base.len(),
-            })?;
-        target.extend_from_slice(source);
-        expected = offset + copy as i64;
+        if copy > 0 {
+            let source = usize::try_from(offset)
+                .ok()
+                .and_then(|start| base.get(start..start.checked_add(copy)?))
+                .ok_or(ApplyDeltaError::OutsideBase {
+                    offset,
+                    length,
+                    base: base.len(),
+                })?;
+            target.extend_from_slice(source);
+            expected = offset + copy as i64;
+        }
     }
     Ok(target)
+}
+
+/// Reads the rest of a length, if there is one.
+fn length(short: u64, long: u64, operations: &mut &[u8]) -> Result<u64, ApplyDeltaError> {
+    if short < long {
+        return Ok(short);
+    }
+    let rest = varint::take(operations).ok_or(ApplyDeltaError::Truncated)?;
+    Ok(long.saturating_add(rest))
 }
 
 fn operations(base: &[u8], target: &[u8]) -> Vec<u8> {
     let index = Index::new(base);
     let mut out = Vec::new();
-    let mut written = 0;
-    let mut expected = 0;
-    let mut at = common_prefix(base, target);
-    if at >= COPY_BYTES_MIN || at == target.len() {
-        copy(&mut out, &[], 0, at, 0);
-        (written, expected) = (at, at);
-    } else {
-        at = 0;
-    }
-    while at + BLOCK_BYTES <= target.len() {
+    let (mut written, mut expected, mut at) = (0, 0, 0);
+    while at < target.len() {
         // Where the last copy would go on is tried first: a field changed in place leaves the rest where it was.
-        let straight = expected + (at - written);
-        let matched = Match::extend(base, target, straight, at, written)
-            .or_else(|| Match::extend(base, target, index.find(base, target, at)?, at, written));
-        let Some(found) = matched else {
-            at += 1;
-            continue;
+        let straight = Match::extend(base, target, expected + (at - written), at, written)
+            .filter(|found| found.length >= STRAIGHT_BYTES_MIN);
+        let sure = straight
+            .as_ref()
+            .is_some_and(|found| found.length >= STRAIGHT_BYTES_SURE);
+        let moved = match index.find(base, target, at) {
+            Some(start) if !sure => Match::extend(base, target, start, at, written),
+            _ => None,
+        };
+        // One that moved costs more, and where a field grew everything after it has moved.
+        let found = match (straight, moved) {
+            (Some(straight), Some(moved)) if moved.length > straight.length + MOVED_BYTES_MIN => {
+                moved
+            }
+            (Some(straight), _) => straight,
+            (None, Some(moved)) if moved.length >= MOVED_BYTES_MIN => moved,
+            _ => {
+                at += 1;
+                continue;
+            }
         };
         let inserted = &target[written..found.target];
         let shift = found.base as i64 - (expected + inserted.len()) as i64;
-        copy(&mut out, inserted, shift, found.length, 1);
+        step(&mut out, inserted, shift, found.length);
         written = found.target + found.length;
         expected = found.base + found.length;
         at = written;
     }
     if written < target.len() {
-        varint::put(&mut out, (target.len() - written) as u64);
-        out.extend_from_slice(&target[written..]);
+        step(&mut out, &target[written..], 0, 0);
     }
     out
 }
 
-/// Appends one insert with one copy; an empty copy is written only if it is all there is (`least` is zero).
-fn copy(out: &mut Vec<u8>, inserted: &[u8], shift: i64, length: usize, least: usize) {
-    if length < least {
-        return;
+/// Appends one insert with one copy.
+fn step(out: &mut Vec<u8>, inserted: &[u8], shift: i64, copied: usize) {
+    let (insert, copy) = (inserted.len() as u64, copied as u64);
+    let moved = if shift == 0 { 0 } else { MOVED };
+    out.push((insert.min(INSERT_LONG) as u8) << 5 | moved | copy.min(COPY_LONG) as u8);
+    if insert >= INSERT_LONG {
+        varint::put(out, insert - INSERT_LONG);
     }
-    varint::put(out, inserted.len() as u64);
     out.extend_from_slice(inserted);
-    varint::put(out, length as u64);
-    varint::put(out, varint::fold_sign(shift));
+    if copy >= COPY_LONG {
+        varint::put(out, copy - COPY_LONG);
+    }
+    if shift != 0 {
+        varint::put(out, varint::fold_sign(shift));
+    }
 }
 
 fn common_prefix(a: &[u8], b: &[u8]) -> usize {
@@ -213,7 +267,7 @@ impl Match {
             .zip(target[written..at].iter().rev())
             .take_while(|(x, y)| x == y)
             .count();
-        (forward >= 1 && forward + backward >= COPY_BYTES_MIN).then(|| Self {
+        (forward >= 1).then(|| Self {
             base: base_at - backward,
             target: at - backward,
             length: forward + backward,
@@ -253,7 +307,7 @@ impl Index {
     }
 
     fn find(&self, base: &[u8], target: &[u8], at: usize) -> Option<usize> {
-        let block = &target[at..at + BLOCK_BYTES];
+        let block = target.get(at..at + BLOCK_BYTES)?;
         let start = self.slots[self.slot(block)];
         (start != Self::EMPTY && base[start as usize..].starts_with(block))
             .then_some(start as usize)
@@ -314,7 +368,7 @@ mod tests {
     fn equal_contents_differ_by_a_few_bytes() {
         let state = noise(65_536, 1);
         assert!(check(&state, &state) <= 8);
-        assert_eq!(check(b"", b""), 3);
+        assert_eq!(check(b"", b""), 0);
         check(b"", b"something");
         check(b"something", b"");
     }
@@ -336,6 +390,17 @@ mod tests {
         }
         let length = check(&base, &target);
         assert!(length < 3500, "{length}");
+    }
+
+    #[test]
+    fn counters_changed_in_place_cost_one_byte_beside_their_own() {
+        let base = noise(200, 5);
+        let mut target = base.clone();
+        for at in (100..180).step_by(10) {
+            target[at] ^= 0x55;
+        }
+        // Before the first and after the last is a copy whose length takes a byte of its own.
+        assert_eq!(check(&base, &target), 8 * 2 + 1 + 2);
     }
 
     #[test]
@@ -361,7 +426,7 @@ mod tests {
         let mut operations = Vec::new();
         for round in 0..10 {
             let back = if round == 0 { 0 } else { -(1 << 20) };
-            copy(&mut operations, &[], back, 1 << 20, 1);
+            step(&mut operations, &[], back, 1 << 20);
         }
         assert_eq!(
             perform(&base, &operations),

@@ -8,10 +8,11 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 #[derive(Clone, Copy, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Digest([u8; 16]);
 
-/// The first half of a [`Digest`]: enough to notice an accident between two agents that trust each other to speak about
-/// themselves, and half the bytes in every reply.
+/// The first bytes of a [`Digest`]: enough to notice an accident between two agents that trust each other to speak about
+/// themselves, and few, since every request and every difference carries one. A base is looked for by its number and
+/// this among a handful, and what is made from it is compared once more.
 #[derive(Clone, Copy, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub struct ShortDigest([u8; 8]);
+pub struct ShortDigest(pub(crate) [u8; 4]);
 
 impl Digest {
     /// Names a content.
@@ -22,11 +23,10 @@ impl Digest {
         Self(bytes)
     }
 
-    /// Returns the first half.
+    /// Returns the first bytes.
     pub fn short(self) -> ShortDigest {
-        let mut bytes = [0; 8];
-        bytes.copy_from_slice(&self.0[..8]);
-        ShortDigest(bytes)
+        let [a, b, c, d, ..] = self.0;
+        ShortDigest([a, b, c, d])
     }
 }
 
@@ -63,7 +63,7 @@ macro_rules! as_bytes {
 }
 
 as_bytes!(Digest, 16);
-as_bytes!(ShortDigest, 8);
+as_bytes!(ShortDigest, 4);
 
 #[cfg(test)]
 mod tests {
@@ -76,7 +76,7 @@ mod tests {
             Digest::of(b"").to_string(),
             "af1349b9f5f9a1a6a0404dea36dcc949"
         );
-        assert_eq!(Digest::of(b"").short().to_string(), "af1349b9f5f9a1a6");
+        assert_eq!(Digest::of(b"").short().to_string(), "af1349b9");
     }
 
     #[test]

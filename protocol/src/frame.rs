@@ -1,4 +1,4 @@
-//! Frames: version, kind, length, and one MessagePack value.
+//! Frames: version, kind, length, and one value: MessagePack, or without its marks where every byte counts.
 //!
 //! ```text
 //! ┌─────────┬──────┬────────────────┬───────────┐
@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::varint;
 
 /// The version of all links. It rises with every change that an older reader would misread.
-pub const VERSION: u8 = 1;
+pub const VERSION: u8 = 2;
 
 /// The header's most bytes.
 const HEADER_BYTES_MAX: usize = 2 + 4;

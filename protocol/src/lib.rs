@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`id`] | the names of things: nodes, their lives, checkpoints, runs, violations, filters |
 //! | [`limit`] | how large anything may be, and the checks that see to it while bytes are read |
-//! | [`frame`] | versioned, length-framed MessagePack; the incremental decoder |
+//! | [`frame`] | versioned, length-framed messages, MessagePack but for the most frequent; the incremental decoder |
 //! | [`link`] | the messages of the three links: host and agent, agent and agent, agent and checker |
 //! | [`checkpoint`], [`channel`] | one node's state with what it knows of the messages in flight |
 //! | [`digest`], [`delta`], [`compress`] | naming contents, and sending less of them |
@@ -14,6 +14,7 @@
 
 pub mod channel;
 pub mod checkpoint;
+mod compact;
 pub mod compress;
 pub mod delta;
 pub mod digest;

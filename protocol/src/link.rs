@@ -13,11 +13,20 @@ pub mod host;
 pub mod peer;
 
 /// Declares one direction of a link: its kinds, their numbers, what they carry and how large their bodies may be.
+///
+/// Bodies are MessagePack values, or written by their own [`Compact`](crate::compact::Compact) where that is said.
 macro_rules! messages {
+    (@write $body:ident $out:ident) => { $crate::frame::write($body, $out) };
+    (@write $body:ident $out:ident compact) => {{
+        $crate::compact::Compact::put($body, $out);
+        Ok(())
+    }};
+    (@read $body:ident) => { $crate::frame::read_exactly($body) };
+    (@read $body:ident compact) => { $crate::compact::read_exactly($body) };
     (
         $(#[$outer:meta])*
         pub enum $name:ident {
-            $($(#[$doc:meta])* $code:literal $variant:ident($body:ty) up to $max:expr,)*
+            $($(#[$doc:meta])* $code:literal $variant:ident($body:ty) $([$form:ident])? up to $max:expr,)*
         }
     ) => {
         $(#[$outer])*
@@ -32,7 +41,7 @@ macro_rules! messages {
             }
 
             fn write_body(&self, out: &mut Vec<u8>) -> Result<(), rmp_serde::encode::Error> {
-                match self { $(Self::$variant(body) => $crate::frame::write(body, out),)* }
+                match self { $(Self::$variant(body) => messages!(@write body out $($form)?),)* }
             }
 
             fn body_bytes_max(kind: u8) -> Option<usize> {
@@ -41,7 +50,7 @@ macro_rules! messages {
 
             fn read_body(kind: u8, body: &[u8]) -> Result<Self, String> {
                 match kind {
-                    $($code => $crate::frame::read_exactly(body).map(Self::$variant),)*
+                    $($code => messages!(@read body $($form)?).map(Self::$variant),)*
                     _ => Err(format!("kind {kind:#04x} is not of this link")),
                 }
             }

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use crate::controller::{self, Controller};
 use scry::checkpoint::Time;
 use scry::checkpoint::manager::{CheckpointManager, Output};
-use scry_protocol::frame;
 use scry_protocol::link::host::{AgentToHost, HostToAgent};
 use scry_protocol::link::peer::PeerMessage;
 use scry_protocol::record::{Shown, What, Word};
@@ -250,6 +249,9 @@ impl Node {
                 }
                 self.controller.handle_snapshot(now, on_demand, snapshot);
             }
+            Output::Unreadable { from, why } => {
+                warn!(peer = %from, "cannot read a peer's checkpoint: {why}");
+            }
             Output::Failed {
                 gather,
                 on_demand,
@@ -269,10 +271,12 @@ impl Node {
         match output {
             controller::Output::Checker(message) => self.checker.send(message),
             controller::Output::Host(message) => self.tell_host(message),
-            controller::Output::Peer { to, message } => match frame::encode(&message) {
-                Ok(frame) => self.tell_peer(to, frame),
-                Err(error) => warn!(peer = %to, %error, "a frame for a peer was left out"),
-            },
+            controller::Output::Peer { to, message } => {
+                // It goes out as one of the manager's own frames, so that one limit and one account hold for all.
+                if !self.manager.handle_message(now, to, &message) {
+                    warn!(peer = %to, "a path or its answer was left out: over the bandwidth limit");
+                }
+            }
             controller::Output::Log(entry) => self.journal.record(entry),
             controller::Output::Trace { violation, json } => self.journal.trace(violation, json),
             controller::Output::SavePaths(bytes) => self.journal.paths(bytes),

@@ -13,7 +13,7 @@ use crate::configuration::{self, Configuration, Loaded};
 use crate::link::{checker, peers};
 
 /// How the checkpoint manager behaves. `first_request` differs at each start.
-pub(super) fn manager(configuration: &Configuration, first_request: u32) -> Options {
+pub(super) fn manager(configuration: &Configuration, first_request: u16) -> Options {
     let checkpoint = &configuration.checkpoint;
     let neighborhood = &configuration.neighborhood;
     Options {

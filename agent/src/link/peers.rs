@@ -245,7 +245,9 @@ fn transport() -> TransportConfig {
         .stream_receive_window(VarInt::from_u32(1 << 20))
         .receive_window(VarInt::from_u32(2 << 20))
         .datagram_receive_buffer_size(None)
-        .keep_alive_interval(Some(Duration::from_secs(5)))
+        // Longer than the usual period: the frames of agents that ask each other every ten seconds keep their connection,
+        // and nothing else need be sent.
+        .keep_alive_interval(Some(Duration::from_secs(12)))
         .max_idle_timeout(Some(IdleTimeout::from(VarInt::from_u32(20_000))));
     transport
 }

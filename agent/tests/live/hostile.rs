@@ -222,9 +222,8 @@ fn an_answer_with_a_wrong_base_counts_as_unreadable() {
                 if let PeerMessage::Request(request) = message {
                     let changed = Changed {
                         id: request.id,
-                        number: request.number,
+                        ahead: 0,
                         age_ms: 0,
-                        base: CheckpointNumber::from(999),
                         delta: delta::Delta::between(b"never sent", b"and never seen"),
                     };
                     let answer = frame::encode(&PeerMessage::Changed(changed)).unwrap();
@@ -239,7 +238,9 @@ fn an_answer_with_a_wrong_base_counts_as_unreadable() {
         summary["missing"]["n2"].is_string().then_some(summary)
     });
     assert_eq!(summary["missing"]["n2"], "what it sent could not be read");
-    assert!(target.agent.status()["checkpoints"]["unreadable"].as_u64() >= Some(1));
+    // The peer answers the next request no better, and that is not told again.
+    target.assert_refused("cannot read a peer's checkpoint:");
+    assert!(target.agent.status()["checkpoints"]["unreadable"].as_u64() >= Some(2));
     answering.abort();
 }
 

@@ -1,11 +1,15 @@
 //! Real processes of the example's own command line on loopback: what they report and what they are told.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use scry_protocol::Content;
+use scry_protocol::frame::Decoder;
+use scry_protocol::link::host::HostToAgent;
 use serde_json::{Value, json};
 
 /// More than any of this takes on a busy machine.
@@ -201,4 +205,39 @@ fn a_wrong_command_line_is_refused() {
         assert_eq!(output.status.code(), Some(64), "{wrong:?}");
         assert!(!output.stderr.is_empty(), "{wrong:?}");
     }
+}
+
+/// Reads what a node tells its agent, up to its first checkpoint.
+fn first_checkpoint(mut agent: UnixStream) -> Content {
+    agent
+        .set_read_timeout(Some(LIMIT))
+        .expect("a limit that is not zero");
+    let (mut decoder, mut buffer) = (Decoder::default(), [0; 4096]);
+    loop {
+        while let Some(message) = decoder.poll::<HostToAgent>().expect("frames") {
+            if let HostToAgent::Checkpoint(checkpoint) = message {
+                return checkpoint.body.read().expect("whole");
+            }
+        }
+        let length = agent.read(&mut buffer).expect("the node speaks in time");
+        assert!(length > 0, "the node ended without a checkpoint");
+        decoder.feed(&buffer[..length]);
+    }
+}
+
+#[test]
+fn channel_state_is_kept_unless_the_command_line_says_otherwise() {
+    let folder = std::env::temp_dir().join(format!("randtree-live-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a scratch folder");
+    let socket = folder.join("agent.sock");
+    let listener = UnixListener::bind(&socket).expect("a socket of our own");
+    let socket = socket.to_str().expect("readable");
+    for (more, kept) in [(None, true), (Some("--no-channel-state"), false)] {
+        let mut arguments = vec!["--setup", "{}", "--agent", socket];
+        arguments.extend(more);
+        let _node = Node::start(1, &arguments);
+        let (agent, _) = listener.accept().expect("the node looks for its agent");
+        assert_eq!(first_checkpoint(agent).channels.is_some(), kept, "{more:?}");
+    }
+    std::fs::remove_dir_all(&folder).expect("our own folder");
 }

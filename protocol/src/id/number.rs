@@ -55,6 +55,14 @@ impl CheckpointNumber {
         }
     }
 
+    /// Returns the number so far above this one, or `None` if there is none.
+    pub const fn ahead(self, by: u64) -> Option<Self> {
+        match self.0.checked_add(by) {
+            Some(number) if number <= Self::MAX.0 => Some(Self(number)),
+            _ => None,
+        }
+    }
+
     /// Returns the number before this one; before the first, the same.
     #[must_use]
     pub const fn previous(self) -> Self {
@@ -90,6 +98,9 @@ mod tests {
         assert_eq!(CheckpointNumber::ZERO.previous(), CheckpointNumber::ZERO);
         assert_eq!(CheckpointNumber::from(6).next().get(), 7);
         assert!(CheckpointNumber::new(u64::MAX).is_err());
+        assert_eq!(CheckpointNumber::MAX.ahead(0), Some(CheckpointNumber::MAX));
+        assert_eq!(CheckpointNumber::MAX.ahead(1), None);
+        assert_eq!(CheckpointNumber::from(6).ahead(u64::MAX), None);
         let bytes = rmp_serde::to_vec(&u64::MAX).unwrap();
         assert!(rmp_serde::from_slice::<CheckpointNumber>(&bytes).is_err());
     }

@@ -28,7 +28,7 @@ use scry_protocol::frame::{self, Decoder, Message};
 use scry_protocol::limit::BODY_BYTES_MAX;
 use scry_protocol::link::checker::{AgentToChecker, CheckerToAgent};
 use scry_protocol::link::host::{AgentToHost, HostToAgent};
-use scry_protocol::link::peer::PeerMessage;
+use scry_protocol::link::peer::{Changed, PeerMessage, RequestId};
 use scry_protocol::{Body, Content};
 
 /// Inputs per decoder without `SCRY_FUZZ_SECONDS`.
@@ -219,12 +219,20 @@ fn delta() {
         let base = dice.text_like(600);
         let target = damage(dice, &base, &dice.clone().text_like(300));
         let delta = Delta::between(&base, &target);
-        let bytes = rmp_serde::to_vec(&delta).expect("a sample is within the limits");
+        let message = PeerMessage::from(Changed {
+            id: RequestId::new(0),
+            ahead: 0,
+            age_ms: 0,
+            delta: delta.clone(),
+        });
+        let whole = frame::encode(&message).expect("a sample is within the limits");
         assert_eq!(delta.apply(&base), Ok(target));
         let other = dice.bytes(40);
-        let input = damage(dice, &bytes, &other);
+        let mut input = damage(dice, &whole, &other);
+        mend(&mut input, frame::VERSION, whole[1]);
         let wrong = damage(dice, &base, &other);
-        let Ok(damaged) = rmp_serde::from_slice::<Delta>(&input) else {
+        let Ok(PeerMessage::Changed(Changed { delta: damaged, .. })) = frame::decode_one(&input)
+        else {
             return;
         };
         // A difference may lead to a checkpoint of any size, and unpack to as many operations again.

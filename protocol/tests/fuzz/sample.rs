@@ -292,7 +292,7 @@ pub(crate) fn agent_to_host(dice: &mut Dice) -> AgentToHost {
 }
 
 pub(crate) fn peer(dice: &mut Dice) -> PeerMessage {
-    let id = RequestId::new(dice.number() as u32);
+    let id = RequestId::new(dice.number() as u16);
     let base = |dice: &mut Dice| Base {
         number: number(dice),
         digest: Digest::of(&dice.bytes(4)).short(),
@@ -306,24 +306,22 @@ pub(crate) fn peer(dice: &mut Dice) -> PeerMessage {
         .into(),
         1 => Full {
             id,
-            number: number(dice),
+            ahead: dice.number(),
             age_ms: dice.number(),
             body: Packed::pack(dice.text_like(300)),
         }
         .into(),
         2 => Changed {
             id,
-            number: number(dice),
+            ahead: dice.number(),
             age_ms: dice.number(),
-            base: number(dice),
             delta: Delta::between(&dice.text_like(300), &dice.clone().text_like(300)),
         }
         .into(),
         3 => Same {
             id,
-            number: number(dice),
+            ahead: dice.number(),
             age_ms: dice.number(),
-            base: number(dice),
         }
         .into(),
         4 => Refused {

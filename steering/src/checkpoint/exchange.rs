@@ -32,9 +32,12 @@ pub struct Exchange {
 /// Why an answer cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadAnswerError {
-    /// It builds on a checkpoint that is not here.
-    #[error("the answer builds on {0}, which is not here")]
-    UnknownBase(CheckpointNumber),
+    /// It builds on a checkpoint, and none was named.
+    #[error("the answer builds on a checkpoint that is not here")]
+    UnknownBase,
+    /// Its number is beyond the end of the range.
+    #[error("the answer has no number")]
+    NoNumber,
     /// It cannot be unpacked.
     #[error(transparent)]
     Unpack(#[from] UnpackError),
@@ -61,28 +64,23 @@ struct Remembered {
 impl Exchange {
     /// Makes the shortest answer to a request. Nothing is remembered yet: see [`handle_given`](Self::handle_given).
     pub fn answer(&self, now: Time, to: NodeId, request: &Request, stored: &Stored) -> PeerMessage {
-        let (id, number) = (request.id, stored.number);
+        let id = request.id;
+        // What answers a request is never older than what was asked for.
+        let ahead = stored.number.get() - request.number.get();
         let age_ms = now.millis_since(stored.at);
         let base = request
             .known
             .and_then(|known| self.given.find(to, |base| *base == known));
-        if let Some((base, body)) = base {
+        if let Some((_, body)) = base {
             if *body == stored.body {
-                return Same {
-                    id,
-                    number,
-                    age_ms,
-                    base: base.number,
-                }
-                .into();
+                return Same { id, ahead, age_ms }.into();
             }
             let delta = Delta::between(body.as_bytes(), stored.body.as_bytes());
             if delta.len() < stored.body.len() {
                 return Changed {
                     id,
-                    number,
+                    ahead,
                     age_ms,
-                    base: base.number,
                     delta,
                 }
                 .into();
@@ -90,7 +88,7 @@ impl Exchange {
         }
         Full {
             id,
-            number,
+            ahead,
             age_ms,
             body: Packed::pack(stored.body.as_bytes().to_vec()),
         }
@@ -120,41 +118,53 @@ impl Exchange {
         remembered.bases.back().map(|(base, _)| *base)
     }
 
-    /// Reads a whole checkpoint.
+    /// Reads a whole checkpoint, the one with this number.
     ///
     /// # Errors
     ///
     /// When it is damaged.
-    pub fn read_full(&mut self, from: NodeId, full: Full) -> Result<Body, ReadAnswerError> {
-        let body = Body::from_bytes(full.body.unpack(BODY_BYTES_MAX)?)?;
-        self.held.remember(from, full.number, &body);
+    pub fn read_full(
+        &mut self,
+        from: NodeId,
+        number: CheckpointNumber,
+        packed: Packed,
+    ) -> Result<Body, ReadAnswerError> {
+        let body = Body::from_bytes(packed.unpack(BODY_BYTES_MAX)?)?;
+        self.held.remember(from, number, &body);
         Ok(body)
     }
 
-    /// Reads a difference.
+    /// Reads a difference to what the request named.
     ///
     /// # Errors
     ///
-    /// When its base is not here, or it does not fit.
+    /// When that is not here any more, or the difference does not fit.
     pub fn read_changed(
         &mut self,
         from: NodeId,
-        changed: Changed,
+        number: CheckpointNumber,
+        named: Option<Base>,
+        delta: Delta,
     ) -> Result<Body, ReadAnswerError> {
-        let base = self.base(from, changed.base)?;
-        let body = Body::from_bytes(changed.delta.apply(base.as_bytes())?)?;
-        self.held.remember(from, changed.number, &body);
+        let base = self.base(from, named)?;
+        let body = Body::from_bytes(delta.apply(base.as_bytes())?)?;
+        self.held.remember(from, number, &body);
         Ok(body)
     }
 
-    /// Reads that there is nothing new.
+    /// Reads that what the request named has not changed.
     ///
     /// # Errors
     ///
-    /// When what it is the same as is not here.
-    pub fn read_same(&mut self, from: NodeId, same: &Same) -> Result<Body, ReadAnswerError> {
-        let body = self.base(from, same.base)?.clone();
-        self.held.remember(from, same.number, &body);
+    /// When that is not here any more.
+    pub fn read_same(
+        &mut self,
+        from: NodeId,
+        number: CheckpointNumber,
+        named: Option<Base>,
+    ) -> Result<Body, ReadAnswerError> {
+        let body = self.base(from, named)?.clone();
+        self.held.remember(from, number, &body);
         Ok(body)
     }
 
@@ -163,12 +173,11 @@ impl Exchange {
         self.held.peers.remove(&peer);
     }
 
-    fn base(&self, from: NodeId, number: CheckpointNumber) -> Result<&Body, ReadAnswerError> {
-        // A node that lost its memory may use a number twice: the later one is the one that was named.
-        self.held
-            .find(from, |base| base.number == number)
+    fn base(&self, from: NodeId, named: Option<Base>) -> Result<&Body, ReadAnswerError> {
+        named
+            .and_then(|named| self.held.find(from, |base| *base == named))
             .map(|(_, body)| body)
-            .ok_or(ReadAnswerError::UnknownBase(number))
+            .ok_or(ReadAnswerError::UnknownBase)
     }
 }
 
@@ -245,10 +254,11 @@ mod tests {
         let answer = answerer.answer(Time::default(), name, &request, stored);
         answerer.handle_given(name, stored.number, &stored.body);
         let length = frame::encode(&answer).expect("small").len();
+        let (number, named) = (stored.number, request.known);
         let body = match answer {
-            PeerMessage::Full(full) => asker.read_full(ME, full),
-            PeerMessage::Changed(changed) => asker.read_changed(ME, changed),
-            PeerMessage::Same(same) => asker.read_same(ME, &same),
+            PeerMessage::Full(full) => asker.read_full(ME, number, full.body),
+            PeerMessage::Changed(changed) => asker.read_changed(ME, number, named, changed.delta),
+            PeerMessage::Same(_) => asker.read_same(ME, number, named),
             other => unreachable!("{other:?} is no answer"),
         };
         assert_eq!(body.expect("readable"), stored.body);
@@ -305,15 +315,15 @@ mod tests {
     #[test]
     fn a_wrong_base_is_refused() {
         let mut a = Exchange::default();
-        let same = Same {
-            id: RequestId::new(1),
-            number: 2.into(),
-            age_ms: 0,
-            base: 1.into(),
-        };
-        assert!(matches!(
-            a.read_same(ME, &same),
-            Err(ReadAnswerError::UnknownBase(_))
-        ));
+        let named = Some(Base {
+            number: 1.into(),
+            digest: stored(1, 1).body.digest().short(),
+        });
+        for named in [named, None] {
+            assert!(matches!(
+                a.read_same(ME, 2.into(), named),
+                Err(ReadAnswerError::UnknownBase)
+            ));
+        }
     }
 }

@@ -11,7 +11,7 @@
 mod answering;
 mod gathering;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use scry_protocol::frame::{self, DecodeError};
 use scry_protocol::link::host::{AgentToHost, Hello, HostToAgent, TakeCheckpoint};
@@ -57,7 +57,7 @@ pub struct Options {
     pub neighborhood: Source,
     /// Where request ids begin: elsewhere at each start of an agent, so that an answer to a question of its last life is
     /// not taken for one to a question of this one.
-    pub first_request: u32,
+    pub first_request: u16,
 }
 
 impl Default for Options {
@@ -99,6 +99,13 @@ pub enum Output {
         on_demand: bool,
         /// The snapshot.
         snapshot: Snapshot,
+    },
+    /// A peer's answer could not be read. Said once, until one of that peer's can be read again.
+    Unreadable {
+        /// Whose.
+        from: NodeId,
+        /// What is wrong with it.
+        why: String,
     },
     /// A gather ended without a snapshot.
     Failed {
@@ -162,9 +169,11 @@ pub struct CheckpointManager {
     requests: BTreeMap<RequestId, gathering::Asked>,
     /// Members that cannot be reached, until it is clear whether they are still neighbors.
     doubts: BTreeMap<NodeId, Time>,
+    /// Peers whose last answer could not be read.
+    unreadable: BTreeSet<NodeId>,
     next_period: Option<Time>,
     last_gather: u64,
-    last_request: u32,
+    last_request: u16,
     shutting_down: bool,
     traffic: BTreeMap<NodeId, PeerTraffic>,
     counts: Counts,
@@ -188,6 +197,7 @@ impl CheckpointManager {
             gathers: BTreeMap::new(),
             requests: BTreeMap::new(),
             doubts: BTreeMap::new(),
+            unreadable: BTreeSet::new(),
             next_period: None,
             last_gather: 0,
             last_request: options.first_request,
@@ -256,6 +266,12 @@ impl CheckpointManager {
             }
         }
         Ok(None)
+    }
+
+    /// Sends a message that is not about checkpoints to a peer, if that is within the limits, and tells whether it is:
+    /// whatever agents say to each other is counted, and limited, together.
+    pub fn handle_message(&mut self, now: Time, to: NodeId, message: &PeerMessage) -> bool {
+        self.send(now, to, message)
     }
 
     /// Learns that time has passed.

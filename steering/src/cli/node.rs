@@ -48,6 +48,10 @@ pub struct Node {
     /// A file whose existence forbids steering.
     #[arg(long, value_name = "FILE")]
     kill_file: Option<PathBuf>,
+    /// Keep no record of messages in flight. Checkpoints and the stamps on messages are smaller, and predictions begin with
+    /// an empty network.
+    #[arg(long)]
+    no_channel_state: bool,
     /// A directory for what survives the process. It belongs to this node alone.
     #[arg(long, value_name = "DIRECTORY")]
     disk: Option<PathBuf>,
@@ -213,6 +217,9 @@ fn options<S: Program>(arguments: &Node) -> Result<Options<S>, Vec<String>> {
     let mut hook = hook::Options::new(arguments.id, service_name::<S>(), version);
     hook.socket = arguments.agent.clone();
     hook.kill_file = arguments.kill_file.clone();
+    if arguments.no_channel_state {
+        hook.channels = None;
+    }
     hook.numbers = arguments.disk.as_ref().map(|disk| disk.join("numbers"));
     Ok(Options {
         listen: arguments.listen,

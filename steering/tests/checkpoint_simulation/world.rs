@@ -624,6 +624,7 @@ impl World {
                     self.summary.complete += u64::from(snapshot.is_complete());
                     self.summary.later_rounds += u64::from(snapshot.rounds > 1);
                 }
+                Output::Unreadable { .. } => {}
                 Output::Failed { gather, .. } => {
                     self.demanded.remove(&(at, agent_life, gather));
                     self.summary.failed += 1;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use scry_protocol::link::host::{Arrived, AskNeighbors};
-use scry_protocol::link::peer::{Changed, Confirm, Full, Refused, Request, RequestId, Same};
+use scry_protocol::link::peer::{Base, Changed, Confirm, Full, Refused, Request, RequestId, Same};
 use scry_protocol::snapshot::Reason;
 use scry_protocol::{Body, CheckpointNumber, GatherId, NodeId, Snapshot};
 
@@ -29,6 +29,15 @@ pub(super) struct Asked {
     to: NodeId,
     /// The round it belongs to, by its number.
     number: CheckpointNumber,
+    /// The checkpoint that was named as base for the answer.
+    known: Option<Base>,
+}
+
+impl Asked {
+    /// Returns the number of the checkpoint that answers it.
+    fn answered_by(&self, ahead: u64) -> Result<CheckpointNumber, ReadAnswerError> {
+        self.number.ahead(ahead).ok_or(ReadAnswerError::NoNumber)
+    }
 }
 
 /// Why a gather cannot start.
@@ -196,34 +205,48 @@ impl CheckpointManager {
     }
 
     pub(super) fn handle_full(&mut self, now: Time, from: NodeId, full: Full) {
-        let (id, number, age_ms) = (full.id, full.number, full.age_ms);
-        let body = self.exchange.read_full(from, full);
+        let Some(asked) = self.take_asked(from, full.id) else {
+            return;
+        };
+        let body = asked
+            .answered_by(full.ahead)
+            .and_then(|number| self.exchange.read_full(from, number, full.body));
         if body.is_ok()
             && let Some(base) = self.exchange.known(from)
         {
             // A whole state may be large: its sender need not keep older ones for this node.
             self.send(now, from, &Confirm { base }.into());
         }
-        self.handle_body(now, from, id, number, age_ms, body);
+        self.handle_body(now, &asked, full.ahead, full.age_ms, body);
     }
 
     pub(super) fn handle_changed(&mut self, now: Time, from: NodeId, changed: Changed) {
-        let (id, number, age_ms) = (changed.id, changed.number, changed.age_ms);
-        let body = self.exchange.read_changed(from, changed);
-        self.handle_body(now, from, id, number, age_ms, body);
+        let Some(asked) = self.take_asked(from, changed.id) else {
+            return;
+        };
+        let (ahead, delta) = (changed.ahead, changed.delta);
+        let body = asked
+            .answered_by(ahead)
+            .and_then(|number| self.exchange.read_changed(from, number, asked.known, delta));
+        self.handle_body(now, &asked, ahead, changed.age_ms, body);
     }
 
     pub(super) fn handle_same(&mut self, now: Time, from: NodeId, same: &Same) {
-        let body = self.exchange.read_same(from, same);
-        self.handle_body(now, from, same.id, same.number, same.age_ms, body);
+        let Some(asked) = self.take_asked(from, same.id) else {
+            return;
+        };
+        let body = asked
+            .answered_by(same.ahead)
+            .and_then(|number| self.exchange.read_same(from, number, asked.known));
+        self.handle_body(now, &asked, same.ahead, same.age_ms, body);
     }
 
     pub(super) fn handle_refused(&mut self, now: Time, from: NodeId, refused: &Refused) {
-        let Some(id) = self.answered(from, refused.id) else {
+        let Some(asked) = self.take_asked(from, refused.id) else {
             return;
         };
         let (reason, number) = (refused.reason, refused.number);
-        self.with_gather(now, id, |gather, _| {
+        self.with_round(now, &asked, |gather| {
             gather.handle_refusal(now, from, reason, number);
         });
     }
@@ -231,42 +254,53 @@ impl CheckpointManager {
     fn handle_body(
         &mut self,
         now: Time,
-        from: NodeId,
-        request: RequestId,
-        number: CheckpointNumber,
+        asked: &Asked,
+        ahead: u64,
         age_ms: u64,
         body: Result<Body, ReadAnswerError>,
     ) {
-        if body.is_err() {
-            // Whatever went wrong, the next answer will be whole.
-            self.exchange.forget_held(from);
-            self.counts.unreadable += 1;
-        }
-        let Some(id) = self.answered(from, request) else {
-            return;
-        };
-        self.with_gather(now, id, |gather, _| match body {
+        let from = asked.to;
+        match body {
             Ok(body) => {
+                self.unreadable.remove(&from);
+                let number = asked.number.ahead(ahead).expect("it was read with it");
                 let held = Held {
                     number,
                     age_ms,
                     body,
                 };
-                gather.handle_answer(now, from, held);
+                self.with_round(now, asked, |gather| gather.handle_answer(now, from, held));
             }
-            Err(_) => gather.handle_lost(now, from, Reason::Unreadable),
-        });
+            Err(error) => {
+                // Whatever went wrong, the next answer will be whole.
+                self.exchange.forget_held(from);
+                self.counts.unreadable += 1;
+                if self.unreadable.insert(from) {
+                    let why = error.to_string();
+                    self.outputs.push_back(Output::Unreadable { from, why });
+                }
+                self.with_round(now, asked, |gather| {
+                    gather.handle_lost(now, from, Reason::Unreadable);
+                });
+            }
+        }
     }
 
-    /// Finds the gather that a peer's answer is for, if it still waits for it in the same round.
-    fn answered(&mut self, from: NodeId, request: RequestId) -> Option<GatherId> {
-        let asked = self.requests.get(&request)?;
-        if asked.to != from {
+    /// Finds what a peer's answer is for. An answer to what was not asked, or is of no use any more, cannot even be read:
+    /// its number and its base are those of the request.
+    fn take_asked(&mut self, from: NodeId, request: RequestId) -> Option<Asked> {
+        if self.requests.get(&request)?.to != from {
             return None;
         }
-        let asked = self.requests.remove(&request)?;
-        let running = self.gathers.get(&asked.gather)?;
-        (running.gather.number() == asked.number).then_some(asked.gather)
+        self.requests.remove(&request)
+    }
+
+    /// Tells a gather something about what it asked, if it is still in the same round.
+    fn with_round(&mut self, now: Time, asked: &Asked, tell: impl FnOnce(&mut Gather)) {
+        let running = self.gathers.get(&asked.gather);
+        if running.is_some_and(|running| running.gather.number() == asked.number) {
+            self.with_gather(now, asked.gather, |gather, _| tell(gather));
+        }
     }
 
     /// Tells a gather something and does what it then wants.
@@ -303,13 +337,15 @@ impl CheckpointManager {
         }
         self.last_request = self.last_request.wrapping_add(1);
         let id = RequestId::new(self.last_request);
-        let request = Request {
-            id,
-            number,
-            known: self.exchange.known(to),
-        };
-        if self.send(now, to, &request.into()) {
-            self.requests.insert(id, Asked { gather, to, number });
+        let known = self.exchange.known(to);
+        if self.send(now, to, &Request { id, number, known }.into()) {
+            let asked = Asked {
+                gather,
+                to,
+                number,
+                known,
+            };
+            self.requests.insert(id, asked);
         } else {
             self.with_gather(now, gather, |gather, _| {
                 gather.handle_lost(now, to, Reason::OverBandwidthHere);

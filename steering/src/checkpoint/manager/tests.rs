@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use scry_protocol::channel::Envelope;
+use scry_protocol::delta::Delta;
 use scry_protocol::link::host::{Goodbye, Neighbors, Stats};
-use scry_protocol::link::peer::{Refused, Request};
+use scry_protocol::link::peer::{Changed, PathAnswer, PathOutcome, Refused, Request, SharePath};
 use scry_protocol::snapshot::{Missing, Reason, Refusal};
-use scry_protocol::{Content, Transport};
+use scry_protocol::{Content, Transport, ViolationId};
 
 use super::*;
 use crate::checkpoint::Recorder;
@@ -38,6 +39,7 @@ struct World {
     frames: Vec<(NodeId, NodeId, Vec<u8>)>,
     snapshots: Vec<(GatherId, Snapshot)>,
     failures: Vec<GatherError>,
+    unreadable: Vec<(NodeId, String)>,
 }
 
 fn capture(counter: u8, neighbors: &[NodeId]) -> impl FnOnce() -> Capture {
@@ -65,6 +67,7 @@ impl World {
             frames: Vec::new(),
             snapshots: Vec::new(),
             failures: Vec::new(),
+            unreadable: Vec::new(),
         };
         for id in 0..count {
             let neighbors: Vec<NodeId> = (0..count).filter(|&n| n != id).map(node).collect();
@@ -115,6 +118,7 @@ impl World {
                         Output::Snapshot {
                             gather, snapshot, ..
                         } => self.snapshots.push((gather, snapshot)),
+                        Output::Unreadable { from, why } => self.unreadable.push((from, why)),
                         Output::Failed { error, .. } => self.failures.push(error),
                     }
                 }
@@ -246,9 +250,10 @@ fn ask(world: &mut World, number: CheckpointNumber) -> PeerMessage {
     frame::decode_one(&frame).expect("a frame")
 }
 
-fn answered(message: &PeerMessage) -> u64 {
-    match message {
-        PeerMessage::Full(full) => full.number.get(),
+/// Lets node 1 ask node 0 directly, and returns the number of the checkpoint it gets.
+fn answered(world: &mut World, asked: u32) -> u64 {
+    match ask(world, number(asked)) {
+        PeerMessage::Full(full) => u64::from(asked) + full.ahead,
         other => panic!("not a checkpoint: {other:?}"),
     }
 }
@@ -257,7 +262,7 @@ fn answered(message: &PeerMessage) -> u64 {
 fn a_19_a_request_from_later_makes_the_host_take_a_checkpoint() {
     let mut world = World::new(2, &quiet());
     world.node(0).counter = 5;
-    assert_eq!(answered(&ask(&mut world, number(8))), 8);
+    assert_eq!(answered(&mut world, 8), 8);
     assert_eq!(world.node(0).recorder.number(), number(8));
     world.node(0).counter = 6;
     // Once it is there, it is not taken again, and it is not the present state.
@@ -277,7 +282,7 @@ fn a_20_the_manager_returns_the_earliest_that_is_not_older() {
         ask(&mut world, number(due));
     }
     for (asked, expect) in [(4, 5), (5, 5), (6, 9)] {
-        assert_eq!(answered(&ask(&mut world, number(asked))), expect);
+        assert_eq!(answered(&mut world, asked), expect);
     }
 }
 
@@ -439,7 +444,7 @@ fn a_41_a_refusal_carries_the_present_number() {
     world.manager(0).handle_host(now, greeting);
     world.settle();
     for due in [3, 5, 9] {
-        assert_eq!(answered(&ask(&mut world, number(due))), u64::from(due));
+        assert_eq!(answered(&mut world, due), u64::from(due));
     }
     let refused = Refused {
         id: RequestId::new(77),
@@ -447,7 +452,7 @@ fn a_41_a_refusal_carries_the_present_number() {
         number: number(9),
     };
     assert_eq!(ask(&mut world, number(4)), PeerMessage::Refused(refused));
-    assert_eq!(answered(&ask(&mut world, number(6))), 9);
+    assert_eq!(answered(&mut world, 6), 9);
 }
 
 #[test]
@@ -491,7 +496,7 @@ fn a_53_a_node_over_its_limit_refuses_and_is_back_in_the_next_snapshot() {
     world.manager(2).handle_host(now, greeting);
     world.deliver();
     let mut outcomes = Vec::new();
-    for _ in 0..4 {
+    for _ in 0..5 {
         world.gather(0);
         world.deliver();
         outcomes.push(world.snapshot().missing);
@@ -500,7 +505,7 @@ fn a_53_a_node_over_its_limit_refuses_and_is_back_in_the_next_snapshot() {
         node: node(2),
         reason: Reason::OverBandwidth,
     };
-    assert_eq!(outcomes, [vec![], vec![], vec![], vec![over]]);
+    assert_eq!(outcomes, [vec![], vec![], vec![], vec![], vec![over]]);
     world.pass(1_000);
     world.gather(0);
     world.deliver();
@@ -537,6 +542,98 @@ fn a_55_every_byte_is_counted_at_both_ends() {
 }
 
 #[test]
+fn a_55_paths_and_their_answers_count_and_are_limited_like_checkpoints() {
+    let share = |length: usize| -> PeerMessage {
+        SharePath {
+            by: node(0),
+            violation: ViolationId::new(7),
+            service: "counter".to_owned(),
+            version: "1".to_owned(),
+            property: "it counts".to_owned(),
+            path: vec![1; length],
+        }
+        .into()
+    };
+    let answer = PeerMessage::from(PathAnswer {
+        violation: ViolationId::new(7),
+        outcome: PathOutcome::Prevented,
+    });
+    let limits = Limits {
+        absolute: Some(Absolute {
+            bits_per_second: 8_000,
+            burst_bytes: 1_000,
+        }),
+        share: None,
+    };
+    let options = Options {
+        limits,
+        frame_overhead_bytes: 10,
+        ..quiet()
+    };
+    let mut world = World::new(2, &options);
+    let now = world.now;
+    assert!(world.manager(0).handle_message(now, node(1), &share(800)));
+    // The path has used up what may be sent at once: neither another nor a request fits.
+    assert!(!world.manager(0).handle_message(now, node(1), &share(800)));
+    assert_eq!(world.manager(0).counts().unsent, 1);
+    let path_bytes = frame::encode(&share(800)).expect("small").len() as u64 + 10;
+    let sent = world.manager(0).traffic()[&node(1)];
+    assert_eq!((sent.sent_frames, sent.sent_bytes), (1, path_bytes));
+    world.settle();
+    let (_, _, bytes) = world.frames.pop().expect("the path is on its way");
+    let taken = world.manager(1).handle_frame(now, node(0), &bytes);
+    assert_eq!(taken, Ok(Some(share(800))), "the path is for others");
+    assert!(world.manager(1).handle_message(now, node(0), &answer));
+    let answer_bytes = frame::encode(&answer).expect("small").len() as u64 + 10;
+    let there = world.manager(1).traffic()[&node(0)];
+    assert_eq!(
+        (there.received_bytes, there.sent_bytes),
+        (path_bytes, answer_bytes)
+    );
+    // Time fills the bucket again.
+    world.now = now.after_millis(1_000);
+    let now = world.now;
+    assert!(world.manager(0).handle_message(now, node(1), &share(800)));
+}
+
+#[test]
+fn answers_that_cannot_be_read_are_told_once_until_one_can_be() {
+    let mut world = World::new(2, &quiet());
+    let spoil = |world: &mut World, spoilt: bool| {
+        world.gather(0);
+        world.settle();
+        let (_, to, request) = world.frames.pop().expect("a request");
+        let now = world.now;
+        world
+            .manager(to.get())
+            .handle_frame(now, node(0), &request)
+            .expect("a frame");
+        world.settle();
+        let (from, _, mut answer) = world.frames.pop().expect("an answer");
+        if spoilt && let Ok(PeerMessage::Request(request)) = frame::decode_one(&request) {
+            let nonsense = Changed {
+                id: request.id,
+                ahead: 0,
+                age_ms: 0,
+                delta: Delta::between(b"never sent", b"and never seen"),
+            };
+            answer = frame::encode(&PeerMessage::from(nonsense)).expect("small");
+        }
+        world
+            .manager(0)
+            .handle_frame(now, from, &answer)
+            .expect("a frame");
+        world.deliver();
+        world.unreadable.len()
+    };
+    let told: Vec<usize> = [true, true, false, true]
+        .map(|spoilt| spoil(&mut world, spoilt))
+        .to_vec();
+    assert_eq!(told, [1, 1, 1, 2]);
+    assert_eq!(world.manager(0).counts().unreadable, 3);
+}
+
+#[test]
 fn a_host_that_does_not_answer_fails_a_gather_and_refuses_a_peer() {
     let mut world = World::new(2, &quiet());
     world.node(0).answers = false;
@@ -557,7 +654,7 @@ fn a_host_that_does_not_answer_fails_a_gather_and_refuses_a_peer() {
 #[test]
 fn a_host_that_ended_is_no_host_and_a_new_life_is_lifted_above_the_last() {
     let mut world = World::new(2, &quiet());
-    assert_eq!(answered(&ask(&mut world, number(20))), 20);
+    assert_eq!(answered(&mut world, 20), 20);
     let now = world.now;
     let goodbye = Goodbye { number: number(20) };
     world.manager(0).handle_host(now, goodbye.into());
@@ -584,7 +681,7 @@ fn a_host_that_ended_is_no_host_and_a_new_life_is_lifted_above_the_last() {
         number: number(21),
     };
     assert_eq!(ask(&mut world, number(20)), PeerMessage::Refused(refused));
-    assert_eq!(answered(&ask(&mut world, number(21))), 21);
+    assert_eq!(answered(&mut world, 21), 21);
 }
 
 #[test]
@@ -667,10 +764,10 @@ fn a_peer_that_asks_too_much_is_refused_and_others_are_not() {
     let mut world = World::new(2, &quiet());
     world.node(0).answers = false;
     let now = world.now;
-    let mut request = |from: u32, id: u32| {
+    let mut request = |from: u32, id: u16| {
         let request = Request {
             id: RequestId::new(id),
-            number: number(100 + id),
+            number: number(100 + u32::from(id)),
             known: None,
         };
         let frame = frame::encode(&PeerMessage::from(request)).expect("small");

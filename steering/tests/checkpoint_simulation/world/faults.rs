@@ -114,7 +114,7 @@ impl World {
         self.summary.control_bytes += traffic.map(|peer| peer.sent_bytes).sum::<u64>();
         machine.agent_life += 1;
         let options = Options {
-            first_request: machine.agent_life as u32 * 100_000,
+            first_request: (machine.agent_life as u16).wrapping_mul(10_007),
             ..machine.agent.options().clone()
         };
         machine.agent = CheckpointManager::new(machine.id, options);
