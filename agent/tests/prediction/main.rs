@@ -1,4 +1,5 @@
-//! Predictions that the service is told of (A-86), with real processes: an agent, a node, its checker.
+//! Predictions that the service is told of (A-86), and what protects it without them (A-80, A-112), with real processes: an
+//! agent, a node, its checker.
 //!
 //! Node and checker are this executable started again, so the tests have a `main` of their own.
 
@@ -36,6 +37,14 @@ const CASES: &[(&str, fn())] = &[
         left_to_the_filter,
     ),
     ("a_86_a_service_that_is_not_told_gets_the_filter", not_told),
+    (
+        "a_80_a_killed_checker_costs_the_service_nothing",
+        killed_checker,
+    ),
+    (
+        "a_112_the_immediate_check_needs_no_prediction",
+        without_a_checker,
+    ),
 ];
 
 fn main() -> ExitCode {
@@ -73,12 +82,20 @@ struct Pair {
 }
 
 impl Pair {
+    /// With predictions told to the service or not, which handles them or not, and nothing but filters to protect it.
     fn start(tell_service: bool, handles: bool) -> Self {
+        let more = format!(
+            "tell_service = {tell_service}\n[safety]\nisolate = \"off\"\n[checkpoint]\nperiod_ms = 100\n"
+        );
+        Self::with(handles, &more)
+    }
+
+    /// With more of a configuration, which begins inside the section of steering.
+    fn with(handles: bool, more: &str) -> Self {
         let scratch = Scratch::new();
         certificates(&scratch.0);
         let more = format!(
-            "[checkpoint]\nperiod_ms = 100\n[checker]\ntime_ms = 2000\n[safety]\nisolate = \"off\"\n\
-             [steering]\nmode = \"steer\"\nkill_file = \"\"\ntell_service = {tell_service}\n"
+            "[checker]\ntime_ms = 2000\n[steering]\nmode = \"steer\"\nkill_file = \"\"\n{more}"
         );
         let file = configuration(&scratch.0, 1, &[], &more);
         let agent = Agent::start(&scratch.0, 1, &file);
@@ -238,6 +255,61 @@ fn not_told() {
     assert_is_refused(&mut pair);
     assert!(pair.records("prediction-told").is_empty());
     assert_eq!(pair.tally("predictions_told"), 0);
+}
+
+fn killed_checker() {
+    let mut pair = Pair::start(true, true);
+    pair.record("prediction-answer");
+    let finished = pair.tally("runs_finished");
+    // The checker is the only child that an agent has.
+    let agent = pair.agent.child.id();
+    let checker = until("the checker", || {
+        let tasks = std::fs::read_dir(format!("/proc/{agent}/task")).unwrap();
+        let mut listed = String::new();
+        for task in tasks.flatten() {
+            listed += &std::fs::read_to_string(task.path().join("children")).unwrap_or_default();
+        }
+        listed.split_whitespace().next().map(str::to_owned)
+    });
+    let killed = Command::new("kill")
+        .args(["-9", &checker])
+        .status()
+        .unwrap();
+    assert!(killed.success());
+    let answer = pair.count();
+    assert!(
+        answer.get("done").is_some(),
+        "the service goes on: {answer}"
+    );
+    pair.record("checker-restart");
+    until("a run of the next checker", || {
+        (pair.tally("runs_finished") > finished).then_some(())
+    });
+    assert!(pair.agent.status()["steering"]["host"].is_object());
+}
+
+fn without_a_checker() {
+    let more = "[checkpoint]\ngather = false\nperiod_ms = 100\n[safety]\ndeadline_ms = 30000\n";
+    let mut pair = Pair::with(false, more);
+    // The rules come some time after the node has started: until then it counts unprotected, and begins anew.
+    until("the rules", || {
+        let answer = pair.count();
+        if answer.get("error").is_some() {
+            return Some(());
+        }
+        if pair.counted() > 2 {
+            writeln!(pair.orders, "{}", json!({ "reset": { "notice": true } })).unwrap();
+            pair.wait("reset", |line| line.get("done").is_some());
+        }
+        None
+    });
+    assert_eq!(pair.counted(), 2);
+    let veto = pair.record("veto");
+    assert_eq!(veto["property"], SMALL);
+    assert_eq!(veto["acted"], true, "{veto}");
+    assert!(pair.records("violation").is_empty(), "nobody predicted it");
+    assert_eq!(pair.tally("runs"), 0);
+    assert!(pair.tally("check_engagements") >= 1);
 }
 
 /// The node may count until the filter is there, but not too far.

@@ -1,6 +1,6 @@
 //! The speculator itself: a parent that forks ahead of the questions, and its children, each of which answers one.
 //!
-//! A child is forked while nobody waits. It waits for its turn, reads the next question off the host's socket, answers
+//! A child is forked while nobody waits. It fetches the memory it is going to need, waits for its turn, reads the next question off the host's socket, answers
 //! it there, gives the turn to the next child and is gone: between question and answer nobody else need wake up. Since
 //! each child answers once, nothing that a handler does to its process reaches another question. The kernel ends a child
 //! that takes too long.
@@ -30,7 +30,9 @@ use crate::model::event::InputOf;
 use crate::model::handler::Local;
 use crate::properties;
 use crate::property::Property;
-use crate::safety::child::{death, heed_the_clock, live_at_most, reap, spawn};
+use crate::safety::child::{
+    Mapped, death, have_ready, heed_the_clock, live_at_most, mapped, reap, spawn,
+};
 use crate::safety::speculator::words::{Answer, Check, Order, Said, Spoken, read, write};
 use crate::safety::trial::{self, Trial};
 use crate::service::Service;
@@ -64,6 +66,7 @@ pub fn serve<S: Service>() {
         turn_reader: File::from(turn_reader),
         turn_writer: File::from(turn_writer),
         children: Vec::new(),
+        memory: Vec::new(),
     };
     // An error is the host's end, or nothing that another process would not do better.
     let _ = family.live();
@@ -77,6 +80,8 @@ struct Family<S: Service> {
     turn_reader: File,
     turn_writer: File,
     children: Vec<Child>,
+    /// What a child has ready when its turn comes.
+    memory: Vec<Mapped>,
 }
 
 struct Child {
@@ -150,6 +155,8 @@ impl<S: Service> Family<S> {
         while self.next(MsgFlags::MSG_DONTWAIT) == Next::Order {
             self.follow()?;
         }
+        let table = std::fs::read_to_string("/proc/self/maps");
+        self.memory = mapped(&table.unwrap_or_default());
         self.turn_writer.write_all(&[TURN])
     }
 
@@ -226,6 +233,7 @@ impl<S: Service> Family<S> {
         if getppid() != parent {
             return Ok(());
         }
+        have_ready(&self.memory);
         self.turn_reader.read_exact(&mut [0])?;
         notes.write_all(&[TURN])?;
         match self.next(MsgFlags::empty()) {
