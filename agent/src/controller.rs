@@ -213,6 +213,10 @@ pub struct Counts {
     pub filters_installed: u64,
     /// Filters renewed.
     pub filters_renewed: u64,
+    /// Predictions that the service was told.
+    pub predictions_told: u64,
+    /// Predictions that the service took care of itself.
+    pub predictions_handled: u64,
     /// Filters that ended.
     pub filters_lapsed: u64,
     /// Filters that were not installed although the checker found them safe.
@@ -308,6 +312,7 @@ impl Controller {
             HostToAgent::Stats(stats) => self.take_stats(stats),
             HostToAgent::FilterHit(hit) => self.filter_hit(&hit),
             HostToAgent::FilterEnded(ended) => self.filter_ended(now, &ended),
+            HostToAgent::PredictionAnswer(answer) => self.prediction_answered(&answer),
             HostToAgent::Veto(veto) => {
                 if veto.acted {
                     self.counts.check_engagements += 1;
@@ -384,7 +389,7 @@ impl Controller {
         self.watch_checker(now);
         self.expire_filters(now);
         self.disarmed.retain(|disarmed| disarmed.until > now);
-        self.shared.expire(now);
+        self.expire_told(now);
     }
 
     /// Learns that the options are others now. Rules go to the host at once, the rest counts from the next run on; the

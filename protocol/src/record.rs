@@ -250,6 +250,20 @@ kinds! {
         /// Why not.
         why: String,
     }
+    /// The service is asked what it wants to do about a violation itself; a filter waits for its answer.
+    "prediction-told" PredictionTold {
+        /// The property that would be broken.
+        property: String,
+        /// What the filter would do, to what.
+        filters: String,
+    }
+    /// The service has answered; what it does not handle is left to the filter.
+    "prediction-answer" PredictionAnswer {
+        /// The property that would be broken.
+        property: String,
+        /// Whether the service took care of it itself.
+        handled: bool,
+    }
     /// A filter went to the host (phase 4 of 4).
     "filter-installed" FilterInstalled {
         /// The property it protects.
@@ -266,7 +280,7 @@ kinds! {
         hits_max: u64,
         /// Whether it was there before and its lease begins anew.
         renewed: bool,
-        /// Whether the service was asked first what it wants to do itself.
+        /// Whether the service was asked first, and left it to the filter.
         told_service: bool,
     }
     /// A filter matched an event.
@@ -284,7 +298,7 @@ kinds! {
     "filter-lapsed" FilterLapsed {
         /// The property it protected.
         property: String,
-        /// Why: `lapsed`, `hits-used`, `withdrawn`, `disarmed`, `agent-gone`, `killed`, `host-gone`, `not-proved-again` or `mode`.
+        /// Why: `lapsed`, `hits-used`, `withdrawn`, `disarmed`, `agent-gone`, `killed`, `host-gone`, `not-proved-again`, `handled-by-service` or `mode`.
         why: String,
         /// How often it matched.
         hits: u64,

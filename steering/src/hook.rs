@@ -51,7 +51,7 @@ use scry_protocol::channel::Envelope;
 use scry_protocol::checkpoint::WriteCheckpointError;
 use scry_protocol::filter::{Filter, Mode};
 use scry_protocol::link::host::{
-    Checkpoint, FailedOpen, Failure, Goodbye, Hello, Neighbors, Stats, Veto,
+    Checkpoint, FailedOpen, Failure, Goodbye, Hello, Neighbors, PredictionAnswer, Stats, Veto,
 };
 use scry_protocol::{CheckpointNumber, Incarnation, NodeId, Transport};
 
@@ -364,6 +364,11 @@ impl Hook {
         if let Err(error) = self.shared.install(filters) {
             tracing::warn!("filters were not installed: {error}");
         }
+    }
+
+    /// Tells the agent what the service does about a violation it was told of.
+    pub fn answer_prediction(&mut self, answer: PredictionAnswer) {
+        self.shared.send(answer);
     }
 
     /// Returns how much filters may do now. The immediate safety check keeps to it too.

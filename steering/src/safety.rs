@@ -9,7 +9,7 @@
 //! | `trial` | the handler on a copy, and the properties on what comes of it |
 //! | `memory` | verdicts that need not be asked for again |
 //! | `child` | a trial in a forked process, with a deadline |
-//! | `speculator` | the small process that forks in the host's place |
+//! | `speculator` | the small process that forks in the host's place, ahead of the question |
 //!
 //! Whatever fails, the event runs: a check that is late, gone or unreadable protects nothing, and harms nothing either.
 
@@ -34,6 +34,7 @@ use crate::properties;
 use crate::property::Property;
 use crate::runtime::guard::{Examined, Guard, Notice};
 use crate::runtime::run::Performed;
+use crate::safety::child::Forker;
 use crate::safety::memory::Memory;
 use crate::safety::speculator::Speculator;
 use crate::safety::trial::{Broken, Trial, Verdict};
@@ -54,6 +55,7 @@ pub struct SafetyCheck<S: Service> {
     /// Whether it was said that the neighbors' states are too old.
     stale_told: bool,
     speculator: Option<Speculator>,
+    forker: Forker,
     memory: Memory,
     notices: VecDeque<Notice>,
 }
@@ -90,6 +92,7 @@ impl<S: Service> SafetyCheck<S> {
             surroundings: None,
             stale_told: false,
             speculator: None,
+            forker: Forker::default(),
             memory: Memory::default(),
             notices: VecDeque::new(),
         }
@@ -159,7 +162,10 @@ impl<S: Service> SafetyCheck<S> {
         }
         let deadline = Duration::from_millis(self.rules.deadline_ms);
         let answer = match self.rules.isolate {
-            Isolate::Fork => child::run(deadline, || trial.run(local, input, dice).0),
+            Isolate::Fork => {
+                let trial = || trial.run(local, input, dice).0;
+                self.forker.run(deadline, trial)
+            }
             _ => {
                 let raw = neighbors.map(|known| &known.raw);
                 let speculator = self

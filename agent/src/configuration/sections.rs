@@ -178,6 +178,8 @@ sections! {
         ttl_ms: u64 = 30_000,
         /// How often a filter may act.
         hits_max: u64 = 1_000,
+        /// Whether the service is told of a prediction first, and may handle it itself instead of a filter.
+        tell_service: bool = false,
         /// While this file exists, nothing is steered: the service looks for it too. Empty for none.
         kill_file: PathBuf = "/run/scry/off".into(),
     }

@@ -4,7 +4,7 @@ use scry_protocol::RunId;
 use scry_protocol::filter::{Action, Filter, Matcher};
 use scry_protocol::limit::FILTERS_MAX;
 use scry_protocol::link::host::{
-    FilterEnd, FilterEnded, FilterHit, InstallFilters, Predicted, WithdrawFilters,
+    FilterEnd, FilterEnded, FilterHit, InstallFilters, Predicted, PredictionAnswer, WithdrawFilters,
 };
 use scry_protocol::record::{Shown, describe};
 
@@ -15,7 +15,7 @@ const OVERDUE_MS: u64 = 2_000;
 /// How many disarmed filters are remembered.
 const DISARMED_MAX: usize = 256;
 
-/// A filter that the host has.
+/// A filter that the host has, or will have unless the service handles what it prevents.
 #[derive(Clone, Debug)]
 pub(super) struct Active {
     pub(super) filter: Filter,
@@ -24,6 +24,12 @@ pub(super) struct Active {
     /// When its lease ends, by a clock that never goes back.
     pub(super) until: Time,
     pub(super) hits: u64,
+    /// Whether the host acts on it, as far as is known here.
+    pub(super) in_force: bool,
+    /// Violations about which the service was asked and has not answered.
+    asked: BTreeSet<ViolationId>,
+    /// Whether something in this run relies on it.
+    relied_on: bool,
 }
 
 impl Active {
@@ -95,14 +101,7 @@ impl Controller {
                 by: case.by.to_owned(),
             };
             self.log(case.entry(what).of_filter(filter.id));
-            let there = self.active.get(&filter.id);
-            if let Some(active) = there.filter(|active| active.run == case.run)
-                && !self.options.tell_service
-            {
-                // Another violation of this run is prevented by the same filter, whose lease has just begun.
-                return Some(active.filter.mode);
-            }
-            return Some(self.install(now, case, filter, twin.is_some()));
+            return Some(self.put_in_force(now, case, filter));
         }
         None
     }
@@ -155,7 +154,35 @@ impl Controller {
         self.log(entry);
     }
 
-    fn install(&mut self, now: Time, case: &Case<'_>, mut filter: Filter, renewed: bool) -> Mode {
+    /// Installs a filter, or asks the service first.
+    fn put_in_force(&mut self, now: Time, case: &Case<'_>, mut filter: Filter) -> Mode {
+        let mode = self.prepare(case, &mut filter);
+        // The service is only asked where it may also act: audit never touches it.
+        if self.options.tell_service && mode == Mode::Steer {
+            self.tell_service(now, case, filter);
+            return mode;
+        }
+        let id = filter.id;
+        let there = self.active.get(&id);
+        if let Some(active) = there.filter(|active| active.run == case.run && active.in_force) {
+            // Another violation of this run is prevented by the same filter, whose lease has just begun.
+            return active.filter.mode;
+        }
+        let renewed = there.is_some_and(|active| active.in_force);
+        let frame = InstallFilters {
+            run: case.run,
+            filters: vec![filter.clone()],
+        };
+        self.outputs.push_back(Output::Host(frame.into()));
+        let active = self.keep(now, case.run, filter);
+        active.in_force = true;
+        active.relied_on = true;
+        self.note_installed(id, case.violation, renewed, false);
+        mode
+    }
+
+    /// Sets what is the agent's to set, and returns how much the filter may do.
+    fn prepare(&self, case: &Case<'_>, filter: &mut Filter) -> Mode {
         let disarmed = self
             .disarmed
             .iter()
@@ -172,56 +199,128 @@ impl Controller {
             filter.reason = format!("{}: {}", case.violation, case.explanation);
             truncate(&mut filter.reason, scry_protocol::limit::TEXT_BYTES_MAX);
         }
-        let (id, mode) = (filter.id, filter.mode);
-        // The service is only asked where it may also act: audit never touches it.
-        let told_service = self.options.tell_service && mode == Mode::Steer;
-        let what = What::FilterInstalled {
+        filter.mode
+    }
+
+    /// Tells the service of a violation, once a run.
+    fn tell_service(&mut self, now: Time, case: &Case<'_>, filter: Filter) {
+        let run = self.run.as_mut().expect("only a run predicts");
+        if !run.told.insert(case.violation) {
+            return;
+        }
+        self.counts.predictions_told += 1;
+        let what = What::PredictionTold {
             property: filter.property.clone(),
             filters: describe(&filter),
+        };
+        self.log(case.entry(what).of_filter(filter.id));
+        let frame = Box::new(Predicted {
+            violation: case.violation,
+            property: filter.property.clone(),
+            explanation: case.explanation.to_owned(),
+            path: case.path.to_vec(),
+            filters: vec![filter.clone()],
+        });
+        self.outputs.push_back(Output::Host(frame.into()));
+        let active = self.keep(now, case.run, filter);
+        active.asked.insert(case.violation);
+    }
+
+    /// Keeps a filter of a run, whose lease begins now.
+    fn keep(&mut self, now: Time, run: RunId, filter: Filter) -> &mut Active {
+        let until = now.after_millis(filter.ttl_ms);
+        let before = self.active.remove(&filter.id);
+        let same_run = before.as_ref().is_some_and(|before| before.run == run);
+        let before = before.unwrap_or(Active {
+            filter: filter.clone(),
+            run,
+            until,
+            hits: 0,
+            in_force: false,
+            asked: BTreeSet::new(),
+            relied_on: false,
+        });
+        let active = Active {
+            filter,
+            run,
+            until,
+            hits: before.hits,
+            in_force: before.in_force,
+            asked: before.asked,
+            relied_on: same_run && before.relied_on,
+        };
+        self.active.entry(active.filter.id).or_insert(active)
+    }
+
+    /// The service has said what it does about a violation. A filter that several violations wait for stays as long as
+    /// one of them is left to it.
+    pub(super) fn prediction_answered(&mut self, answer: &PredictionAnswer) {
+        let mut was_asked = false;
+        for &id in &answer.filters {
+            let Some(active) = self.active.get_mut(&id) else {
+                continue;
+            };
+            if !active.asked.remove(&answer.violation) {
+                continue;
+            }
+            let entry = Entry::new(What::PredictionAnswer {
+                property: active.filter.property.clone(),
+                handled: answer.handled,
+            });
+            let entry = entry.of_run(active.run).of_violation(answer.violation);
+            let renewed = active.in_force;
+            let mut over = false;
+            if answer.handled {
+                over = active.asked.is_empty() && !active.relied_on;
+            } else {
+                active.in_force = true;
+                active.relied_on = true;
+            }
+            self.log(entry.of_filter(id));
+            if !std::mem::replace(&mut was_asked, true) {
+                self.counts.predictions_handled += u64::from(answer.handled);
+            }
+            if over && renewed {
+                self.withdraw(&[id], "handled-by-service");
+            } else if over {
+                self.active.remove(&id);
+            } else if !answer.handled {
+                self.note_installed(id, answer.violation, renewed, true);
+            }
+        }
+    }
+
+    fn note_installed(
+        &mut self,
+        id: FilterId,
+        violation: ViolationId,
+        renewed: bool,
+        told_service: bool,
+    ) {
+        let Some(active) = self.active.get(&id) else {
+            return;
+        };
+        let (filter, run) = (&active.filter, active.run);
+        let what = What::FilterInstalled {
+            property: filter.property.clone(),
+            filters: describe(filter),
             action: Word(filter.action),
-            mode: Word(mode),
+            mode: Word(filter.mode),
             ttl_ms: filter.ttl_ms,
             hits_max: filter.hits_max,
             renewed,
             told_service,
         };
-        self.log(case.entry(what).of_filter(id));
-        let frame: AgentToHost = if told_service {
-            Box::new(Predicted {
-                violation: case.violation,
-                property: filter.property.clone(),
-                explanation: case.explanation.to_owned(),
-                path: case.path.to_vec(),
-                filters: vec![filter.clone()],
-            })
-            .into()
-        } else {
-            InstallFilters {
-                run: case.run,
-                filters: vec![filter.clone()],
-            }
-            .into()
-        };
-        self.outputs.push_back(Output::Host(frame));
+        let entry = Entry::new(what).of_run(run).of_violation(violation);
+        self.log(entry.of_filter(id));
         if renewed {
             self.counts.filters_renewed += 1;
         } else {
             self.counts.filters_installed += 1;
         }
-        if let Some(run) = &mut self.run {
-            run.installed += 1;
+        if let Some(current) = self.run.as_mut().filter(|current| current.id == run) {
+            current.installed += 1;
         }
-        let hits = self.active.get(&id).map_or(0, |active| active.hits);
-        self.active.insert(
-            id,
-            Active {
-                until: now.after_millis(filter.ttl_ms),
-                filter,
-                run: case.run,
-                hits,
-            },
-        );
-        mode
     }
 
     /// Takes filters back from the host.
@@ -332,6 +431,10 @@ impl Controller {
     }
 
     fn lapse(&mut self, active: &Active, why: &str, hits: u64) {
+        if !active.in_force {
+            // It was never more than a question to the service.
+            return;
+        }
         self.counts.filters_lapsed += 1;
         let entry = Entry::new(What::FilterLapsed {
             property: active.filter.property.clone(),

@@ -45,6 +45,8 @@ pub(super) struct Run {
     pub(super) depth: u32,
     replayed: u32,
     pub(super) installed: u32,
+    /// Violations the service was told of in it.
+    pub(super) told: BTreeSet<ViolationId>,
     /// Violations predicted in it.
     seen: BTreeSet<ViolationId>,
     /// Violations its snapshot shows.
@@ -262,6 +264,7 @@ impl Controller {
             depth: 0,
             replayed: 0,
             installed: 0,
+            told: BTreeSet::new(),
             seen: BTreeSet::new(),
             happened: BTreeSet::new(),
             shared,

@@ -18,9 +18,28 @@ const TOLD_MAX: usize = 1024;
 #[derive(Debug, Default)]
 pub(super) struct Sharing {
     waiting: BTreeMap<ViolationId, Shared>,
-    told: BTreeMap<(NodeId, ViolationId), Time>,
+    told: BTreeMap<(NodeId, ViolationId), Told>,
     /// Before when no further snapshot is asked for because of a neighbor.
     gather_after: Time,
+}
+
+/// A path that a neighbor was told.
+#[derive(Debug)]
+struct Told {
+    /// Until when it is not told again.
+    until: Time,
+    /// Whether the neighbor has answered that it will not prevent it.
+    declined: bool,
+    /// What is to be said of it if the neighbor does not prevent it, as nothing here does either.
+    unhelpful: Option<Unhelpful>,
+}
+
+/// A prediction without a filter of this node.
+#[derive(Debug)]
+struct Unhelpful {
+    run: RunId,
+    property: String,
+    why: String,
 }
 
 #[derive(Debug)]
@@ -60,10 +79,6 @@ impl Sharing {
         self.waiting.get(&violation)?.from.first().copied()
     }
 
-    pub(super) fn expire(&mut self, now: Time) {
-        self.told.retain(|_, until| *until > now);
-    }
-
     pub(super) fn waiting_count(&self) -> usize {
         self.waiting.len()
     }
@@ -84,7 +99,8 @@ impl Controller {
         }
     }
 
-    /// Shares a path with the neighbor that could prevent its violation, and tells whether that neighbor knows of it.
+    /// Shares a path with the neighbor that could prevent its violation, and tells whether that neighbor may still do
+    /// something about it.
     pub(super) fn share(
         &mut self,
         now: Time,
@@ -99,23 +115,31 @@ impl Controller {
             return false;
         }
         let key = (to, violation.id);
-        if self.shared.told.get(&key).is_some_and(|until| *until > now) {
-            return true;
+        let (service, version) = (host.service.clone(), host.version.clone());
+        self.expire_told(now);
+        if let Some(told) = self.shared.told.get(&key) {
+            return !told.declined;
         }
         if self.shared.told.len() >= TOLD_MAX {
-            self.shared.expire(now);
-            if self.shared.told.len() >= TOLD_MAX {
-                return false;
-            }
+            return false;
         }
-        let until = now.after_millis(self.options.share_pause_ms);
-        self.shared.told.insert(key, until);
+        let unhelpful = violation.remedies.is_empty().then(|| Unhelpful {
+            run,
+            property: violation.property.clone(),
+            why: violation.unhelpful.clone(),
+        });
+        let told = Told {
+            until: now.after_millis(self.options.share_pause_ms),
+            declined: false,
+            unhelpful,
+        };
+        self.shared.told.insert(key, told);
         self.counts.paths_shared += 1;
         let message = SharePath {
             by: self.me,
             violation: violation.id,
-            service: host.service.clone(),
-            version: host.version.clone(),
+            service,
+            version,
             property: violation.property.clone(),
             path: violation.path.clone(),
         };
@@ -196,9 +220,15 @@ impl Controller {
 
     fn handle_answer(&mut self, from: NodeId, answer: PathAnswer) {
         // An answer to what was never told, or was told long ago, means nothing.
-        if !self.shared.told.contains_key(&(from, answer.violation)) {
+        let Some(told) = self.shared.told.get_mut(&(from, answer.violation)) else {
             return;
-        }
+        };
+        told.declined = matches!(
+            answer.outcome,
+            PathOutcome::NoRemedy | PathOutcome::NotConsidered
+        );
+        // One answer is enough: a second one is not counted again.
+        let unhelpful = told.unhelpful.take().filter(|_| told.declined);
         self.counts.paths_prevented += u64::from(answer.outcome == PathOutcome::Prevented);
         let what = What::PathAnswer {
             outcome: Word(answer.outcome),
@@ -206,6 +236,40 @@ impl Controller {
             answered: None,
         };
         self.log(Entry::new(what).of_violation(answer.violation));
+        if let Some(unhelpful) = unhelpful {
+            let why = format!("{from} answers {}", Word(answer.outcome));
+            self.note_unhelpful(answer.violation, &unhelpful, &why);
+        }
+    }
+
+    /// Forgets what neighbors were told long ago. One that never answered prevented nothing.
+    pub(super) fn expire_told(&mut self, now: Time) {
+        let over = self.shared.told.extract_if(.., |_, told| told.until <= now);
+        let over: Vec<_> = over.collect();
+        for ((to, violation), told) in over {
+            if let Some(unhelpful) = told.unhelpful {
+                self.note_unhelpful(violation, &unhelpful, &format!("{to} does not answer"));
+            }
+        }
+    }
+
+    /// The search has tried every event of this node on the path, also those after the neighbor's; so there is nothing
+    /// left to try once the neighbor declines.
+    fn note_unhelpful(&mut self, violation: ViolationId, unhelpful: &Unhelpful, neighbor: &str) {
+        self.counts.unhelpful += 1;
+        let own = match unhelpful.why.as_str() {
+            "" => "nothing safe was found",
+            why => why,
+        };
+        let what = What::FilterRejected {
+            property: unhelpful.property.clone(),
+            why: format!("{neighbor}; here: {own}"),
+        };
+        self.log(
+            Entry::new(what)
+                .of_run(unhelpful.run)
+                .of_violation(violation),
+        );
     }
 
     /// Answers all who shared a path that was replayed now.

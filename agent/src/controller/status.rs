@@ -130,6 +130,7 @@ impl Controller {
             filters: self
                 .active
                 .values()
+                .filter(|active| active.in_force)
                 .map(|active| shown(now, active))
                 .collect(),
             past_paths: self.paths.len(),

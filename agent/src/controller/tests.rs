@@ -6,7 +6,8 @@ use scry_protocol::link::checker::{
     Cancel, Ended, Found, PastPath, Progress, Ready, Replayed, Report, Violation,
 };
 use scry_protocol::link::host::{
-    FailedOpen, FilterEnd, FilterEnded, FilterHit, InstallFilters, Veto, WithdrawFilters,
+    FailedOpen, FilterEnd, FilterEnded, FilterHit, InstallFilters, PredictionAnswer, Veto,
+    WithdrawFilters,
 };
 use scry_protocol::link::peer::{PathAnswer, PathOutcome, SharePath};
 use scry_protocol::snapshot::{Member, Missing, Reason};

@@ -103,6 +103,7 @@ pub(super) fn controller(loaded: &Loaded) -> controller::Options {
         grace_ms: checker.grace_ms / 2,
         filter_ttl_ms: steering.ttl_ms,
         filter_hits_max: steering.hits_max,
+        tell_service: steering.tell_service,
         isolate: safety.isolate.into(),
         check_deadline_ms: safety.deadline_ms,
         surroundings_age_ms_max: safety.surroundings_age_ms,

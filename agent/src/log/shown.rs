@@ -116,6 +116,13 @@ pub fn sentence(what: &What) -> String {
         } => format!("{filters}, for {property}"),
         What::FilterProved { property, by } => format!("safe by {by}, for {property}"),
         What::FilterRejected { property, why } => format!("{why}, for {property}"),
+        What::PredictionTold { property, filters } => {
+            format!("the service is asked, or else: {filters}, for {property}")
+        }
+        What::PredictionAnswer { property, handled } => match handled {
+            true => format!("the service handles it itself, for {property}"),
+            false => format!("the service leaves it to the filter, for {property}"),
+        },
         What::FilterInstalled {
             property,
             filters,
@@ -127,7 +134,7 @@ pub fn sentence(what: &What) -> String {
         } => {
             let renewed = if *renewed { "renewed, " } else { "" };
             let told = if *told_service {
-                ", the service decides first"
+                ", the service left it to this"
             } else {
                 ""
             };

@@ -37,6 +37,8 @@ messages! {
         0x09 Veto(Veto) up to SMALL_FRAME_BYTES_MAX,
         /// Something failed, and the service went on unprotected.
         0x0a FailedOpen(FailedOpen) up to SMALL_FRAME_BYTES_MAX,
+        /// What the service does about a violation it was told of.
+        0x0b PredictionAnswer(PredictionAnswer) up to SMALL_FRAME_BYTES_MAX,
     }
 }
 
@@ -392,4 +394,16 @@ pub struct Predicted {
     /// The filters that would prevent it, installed only if the service leaves it to them.
     #[serde(with = "limit::List::<FILTERS_MAX>")]
     pub filters: Vec<Filter>,
+}
+
+/// What the service does about a violation it was told of.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+pub struct PredictionAnswer {
+    /// The violation.
+    pub violation: ViolationId,
+    /// The filters it was told with.
+    #[serde(with = "limit::List::<FILTERS_MAX>")]
+    pub filters: Vec<FilterId>,
+    /// Whether the service took care of it, so that none of them was installed.
+    pub handled: bool,
 }

@@ -13,8 +13,8 @@ use scry_protocol::link::checker::{
 use scry_protocol::link::host::{
     AgentToHost, Arrived, AskNeighbors, Checkpoint, Contact, Contacts, FailedOpen, FilterEnded,
     FilterHit, Goodbye, Hello, HostToAgent, InstallFilters, Neighbor, Neighbors, Predicted,
-    PropertyMode, Rules, SetMode, Stats, Surroundings, TakeCheckpoint, Veto, Welcome,
-    WithdrawFilters,
+    PredictionAnswer, PropertyMode, Rules, SetMode, Stats, Surroundings, TakeCheckpoint, Veto,
+    Welcome, WithdrawFilters,
 };
 use scry_protocol::link::peer::{
     Base, Changed, Confirm, Full, PathAnswer, PathOutcome, PeerMessage, Refused, Request,
@@ -154,7 +154,7 @@ fn filter(dice: &mut Dice) -> Filter {
 }
 
 pub(crate) fn host_to_agent(dice: &mut Dice) -> HostToAgent {
-    match dice.below(10) {
+    match dice.below(11) {
         0 => Hello {
             node: node(dice),
             incarnation: Incarnation::new(dice.draw()),
@@ -222,6 +222,12 @@ pub(crate) fn host_to_agent(dice: &mut Dice) -> HostToAgent {
             failure: coded(dice),
             count: dice.number(),
             detail: text(dice),
+        }
+        .into(),
+        9 => PredictionAnswer {
+            violation: ViolationId::new(dice.number()),
+            filters: list(dice, 9, |dice| FilterId::new(dice.number())),
+            handled: dice.flag(),
         }
         .into(),
         _ => Goodbye {

@@ -1,5 +1,6 @@
 //! What the immediate safety check costs per event in its three forms, beside the bare handler and the floors under it:
-//! a pipe to another process, a fork.
+//! a pipe to another process, a fork. Each is asked one event after the other, and with a pause between them: the
+//! speculator uses pauses to fork ahead.
 //!
 //! `cargo bench -p scry --bench safety`, with `-- --json` for machines.
 
@@ -41,7 +42,7 @@ fn main() {
         3
     };
     let subject = subject();
-    let bare = median(rounds * 10, |round| {
+    let bare = median(rounds * 10, Duration::ZERO, |round| {
         let input = &subject.inputs[round % subject.inputs.len()];
         let mut local = subject.local.clone();
         let mut dice = dice(round);
@@ -54,51 +55,60 @@ fn main() {
         );
         std::hint::black_box((local, ran)).1.expect("no panic");
     });
-    let forms = [Isolate::Clone, Isolate::Speculator, Isolate::Fork]
-        .map(|form| (form, checked(&subject, form, rounds)));
-    let round_trip = round_trip(rounds);
-    let fork = forked(rounds);
+    let forms = [Isolate::Clone, Isolate::Speculator, Isolate::Fork].map(|form| {
+        (
+            form,
+            PACES.map(|pace| checked(&subject, form, rounds, pace)),
+        )
+    });
+    let round_trip = PACES.map(|pace| round_trip(rounds, pace));
+    let fork = PACES.map(|pace| forked(rounds, pace));
     if json {
-        let forms = forms.map(|(form, time)| format!("\"{form}_us\":{:.3}", micros(time)));
+        let pair = |name: &str, [burst, paced]: [Duration; 2]| {
+            let (burst, paced) = (micros(burst), micros(paced));
+            format!("\"{name}_us\":{burst:.3},\"{name}_paced_us\":{paced:.3}")
+        };
+        let forms = forms.map(|(form, times)| pair(&form.to_string(), times));
         println!(
-            "{{\"handler_us\":{:.3},{},\"floor_round_trip_us\":{:.3},\"floor_fork_us\":{:.3}}}",
+            "{{\"handler_us\":{:.3},{},{},{}}}",
             micros(bare),
             forms.join(","),
-            micros(round_trip),
-            micros(fork),
+            pair("floor_round_trip", round_trip),
+            pair("floor_fork", fork),
         );
         return;
     }
-    println!("The immediate check of one event, medians of {rounds}:\n");
-    println!("  {:<44} {:>9.2} µs", "the handler alone", micros(bare));
-    for (form, time) in forms {
-        let ratio = time.as_secs_f64() / bare.as_secs_f64();
+    println!("The immediate check of one event, µs, medians of {rounds}:\n");
+    println!("  {:<44} {:>9} {:>12}", "", "in a row", "with pauses");
+    println!("  {:<44} {:>9.2}", "the handler alone", micros(bare));
+    let line = |name: &str, [burst, paced]: [Duration; 2]| {
         println!(
-            "  {:<44} {:>9.2} µs  {ratio:>8.1} times the handler",
-            format!("checked, isolate = {form}"),
-            micros(time)
+            "  {name:<44} {:>9.2} {:>12.2}",
+            micros(burst),
+            micros(paced)
         );
+    };
+    for (form, times) in forms {
+        line(&format!("checked, isolate = {form}"), times);
     }
     println!("\nFloors, measured in the same run:\n");
-    println!(
-        "  {:<44} {:>9.2} µs",
-        "64 bytes to another process and back",
-        micros(round_trip)
-    );
-    println!(
-        "  {:<44} {:>9.2} µs",
-        "this process forked, the child reaped",
-        micros(fork)
-    );
+    line("64 bytes to another process and back", round_trip);
+    line("this process forked, the child reaped", fork);
 }
+
+/// How long to wait between two events.
+const PACES: [Duration; 2] = [Duration::ZERO, Duration::from_millis(1)];
 
 fn micros(time: Duration) -> f64 {
     time.as_secs_f64() * 1e6
 }
 
-fn median(rounds: usize, mut run: impl FnMut(usize)) -> Duration {
+fn median(rounds: usize, pause: Duration, mut run: impl FnMut(usize)) -> Duration {
     let mut times: Vec<Duration> = (0..rounds)
         .map(|round| {
+            if !pause.is_zero() {
+                std::thread::sleep(pause);
+            }
             let begun = Instant::now();
             run(round);
             begun.elapsed()
@@ -112,7 +122,7 @@ fn dice(round: usize) -> Dice {
     Dice::new(round as u64, Stamp::from_millis(0), 0)
 }
 
-fn checked(subject: &Subject, form: Isolate, rounds: usize) -> Duration {
+fn checked(subject: &Subject, form: Isolate, rounds: usize, pause: Duration) -> Duration {
     let rules = || Rules {
         properties: String::new(),
         modes: Vec::new(),
@@ -124,7 +134,7 @@ fn checked(subject: &Subject, form: Isolate, rounds: usize) -> Duration {
     check.set_rules(rules());
     // Each round in a state of its own, or the memory would answer.
     let mut local = subject.local.clone();
-    median(rounds, |round| {
+    median(rounds, pause, |round| {
         local.ticks = round as u64;
         let input = &subject.inputs[round % subject.inputs.len()];
         let examined = check.examine(Mode::Steer, &subject.setup, &local, input, dice(round));
@@ -160,7 +170,7 @@ fn subject() -> Subject {
     }
 }
 
-fn round_trip(rounds: usize) -> Duration {
+fn round_trip(rounds: usize, pause: Duration) -> Duration {
     let (mut ours, theirs) = UnixStream::pair().expect("a socket pair");
     let mut child = Command::new(std::env::current_exe().expect("our own path"))
         .env("SCRY_ECHO", "1")
@@ -168,7 +178,7 @@ fn round_trip(rounds: usize) -> Duration {
         .spawn()
         .expect("our own executable");
     let mut bytes = [7; 64];
-    let time = median(rounds, |_| {
+    let time = median(rounds, pause, |_| {
         ours.write_all(&bytes).expect("the echo listens");
         ours.read_exact(&mut bytes).expect("the echo answers");
     });
@@ -193,8 +203,8 @@ fn echo() {
 }
 
 #[expect(unsafe_code, reason = "the floor under the check is fork itself")]
-fn forked(rounds: usize) -> Duration {
-    median(rounds, |_| {
+fn forked(rounds: usize, pause: Duration) -> Duration {
+    median(rounds, pause, |_| {
         // SAFETY: the child ends at once.
         match unsafe { nix::unistd::fork() }.expect("a child") {
             // SAFETY: as above.

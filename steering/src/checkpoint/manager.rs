@@ -229,7 +229,8 @@ impl CheckpointManager {
             HostToAgent::FilterHit(_)
             | HostToAgent::FilterEnded(_)
             | HostToAgent::Veto(_)
-            | HostToAgent::FailedOpen(_) => {}
+            | HostToAgent::FailedOpen(_)
+            | HostToAgent::PredictionAnswer(_) => {}
         }
     }
 

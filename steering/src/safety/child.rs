@@ -3,29 +3,38 @@
 //!
 //! The child computes, writes its verdict and leaves by `_exit`: it runs no destructors and touches no descriptor but the
 //! pipe, since everything else belongs to its parent (LIMITS.md, the traps of fork). In a host with threads the child may
-//! find a lock taken for good; then the deadline ends it, and the event runs unchecked.
+//! find a lock taken for good; then the deadline ends it, and the event runs unchecked. Nobody waits for a child that has
+//! given its verdict: it is reaped before the next one is forked.
 
 #![expect(
     unsafe_code,
-    reason = "fork and _exit have no safe form: the child lives on in a copy of this process"
+    reason = "fork, _exit and setitimer have no safe form: the child lives on in a copy of this process"
 )]
 
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
+use std::panic::AssertUnwindSafe;
 use std::time::{Duration, Instant};
 
+use nix::fcntl::OFlag;
+use nix::libc;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::signal::{Signal, kill};
-use nix::sys::wait::{WaitStatus, waitpid};
-use nix::unistd::{ForkResult, Pid, fork, pipe};
+use nix::sys::signal::{SigHandler, Signal, kill, signal};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::{ForkResult, Pid, fork, pipe2};
 use scry_protocol::link::host::Failure;
 
 use crate::engine::PANIC_PROPERTY;
+use crate::model::handler::in_silence;
 use crate::safety::trial::{Broken, Verdict};
 
+/// How large a piece of memory may be to be made ready for a child: one that is only read, and one that is copied.
+const READABLE_BYTES_MAX: usize = 16 << 20;
+const WRITABLE_BYTES_MAX: usize = 1 << 20;
+
 /// No verdict is longer.
-const VERDICT_BYTES_MAX: usize = 64 << 10;
+pub(super) const VERDICT_BYTES_MAX: usize = 64 << 10;
 
 /// Why there is no verdict.
 #[derive(Debug, thiserror::Error)]
@@ -53,66 +62,170 @@ impl CheckError {
     }
 }
 
-/// Runs a trial in a child and waits for its verdict until the deadline.
-pub(super) fn run(
-    deadline: Duration,
-    trial: impl FnOnce() -> Verdict,
-) -> Result<Verdict, CheckError> {
-    let begun = Instant::now();
-    let (reader, writer) = pipe().map_err(CheckError::Fork)?;
-    // SAFETY: the child only computes on its copy of this process's memory, writes to the pipe and calls `_exit`. libc's
-    // own fork keeps its allocator usable; a lock of another thread that is found taken is ended by the deadline.
-    match unsafe { fork() }.map_err(CheckError::Fork)? {
-        ForkResult::Child => {
-            let verdict = trial();
-            if let Ok(bytes) = rmp_serde::to_vec(&verdict) {
+/// Forks trials off this process.
+#[derive(Debug, Default)]
+pub(super) struct Forker {
+    /// Children that have said all they had to say.
+    leaving: Vec<Pid>,
+}
+
+/// What came through the pipe.
+enum Heard {
+    Verdict(Verdict),
+    /// It ended without a verdict, or what it said is none.
+    Nothing,
+    Late,
+}
+
+impl Forker {
+    /// Runs a trial in a child and waits for its verdict until the deadline.
+    pub(super) fn run(
+        &mut self,
+        deadline: Duration,
+        trial: impl FnOnce() -> Verdict,
+    ) -> Result<Verdict, CheckError> {
+        let begun = Instant::now();
+        self.leaving.retain(|&child| !has_left(child));
+        let (reader, writer) = pipe2(OFlag::O_CLOEXEC).map_err(CheckError::Fork)?;
+        let mut writer = File::from(writer);
+        let child = spawn(|| {
+            if let Ok(bytes) = framed(&trial()) {
                 // Nothing is left to be done if the parent does not listen any more.
-                let _ = File::from(writer).write_all(&bytes);
+                let _ = writer.write_all(&bytes);
             }
+        })
+        .map_err(CheckError::Fork)?;
+        drop(writer);
+        let heard = hear(reader, begun, deadline);
+        if let Heard::Verdict(verdict) = heard {
+            self.leaving.push(child);
+            return Ok(verdict);
+        }
+        // It may be gone already, and then this does not change how it ended.
+        let _ = kill(child, Signal::SIGKILL);
+        let status = reap(child);
+        match heard {
+            Heard::Late => Err(CheckError::Late(deadline)),
+            _ => Ok(death(status)),
+        }
+    }
+}
+
+impl Drop for Forker {
+    fn drop(&mut self) {
+        for child in self.leaving.drain(..) {
+            reap(child);
+        }
+    }
+}
+
+/// Forks a child that runs `life` and ends. In the child this never returns, and never unwinds into what the parent was
+/// doing.
+pub(super) fn spawn(life: impl FnOnce()) -> nix::Result<Pid> {
+    // SAFETY: the child only computes on its copy of this process's memory, writes to descriptors made for it and calls
+    // `_exit`. libc's own fork keeps its allocator usable; a lock of another thread that is found taken is ended by the
+    // deadline.
+    match unsafe { fork() }? {
+        ForkResult::Parent { child } => Ok(child),
+        ForkResult::Child => {
+            // A property may panic; that this child says nothing is how its parent learns of it.
+            let _ = in_silence(|| std::panic::catch_unwind(AssertUnwindSafe(life)));
             // SAFETY: ends the process at once, which is all that is wanted of it.
-            unsafe { nix::libc::_exit(0) }
-        }
-        ForkResult::Parent { child } => {
-            drop(writer);
-            let heard = hear(reader, begun, deadline);
-            if heard.is_none() {
-                // It may be gone already.
-                let _ = kill(child, Signal::SIGKILL);
-            }
-            let status = reap(child);
-            conclude(heard, status, deadline)
+            unsafe { libc::_exit(0) }
         }
     }
 }
 
-/// Reads until the child closes the pipe; nothing if it does not in time.
-fn hear(reader: OwnedFd, begun: Instant, deadline: Duration) -> Option<Vec<u8>> {
-    let mut pipe = File::from(reader);
-    let mut bytes = Vec::new();
-    let mut buffer = [0; 4096];
-    loop {
-        let left = deadline.checked_sub(begun.elapsed())?;
-        let timeout = PollTimeout::try_from(left.as_millis().max(1) as u64).ok()?;
-        let mut ready = [PollFd::new(pipe.as_fd(), PollFlags::POLLIN)];
-        match poll(&mut ready, timeout) {
-            Ok(0) => return None,
-            Ok(_) => {}
-            Err(nix::Error::EINTR) => continue,
-            Err(_) => return None,
-        }
-        match pipe.read(&mut buffer) {
-            Ok(0) => return Some(bytes),
-            Ok(length) if bytes.len() + length <= VERDICT_BYTES_MAX => {
-                bytes.extend_from_slice(&buffer[..length]);
-            }
-            Ok(_) => return None,
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(_) => return None,
-        }
+/// Lets the kernel end this process after a time, or not at all any more if that is nothing.
+///
+/// A handler that never returns cannot be asked to stop, and nobody need wake up to watch it.
+pub(super) fn live_at_most(time: Duration) {
+    let timer = libc::itimerval {
+        it_interval: libc::timeval {
+            tv_sec: 0,
+            tv_usec: 0,
+        },
+        it_value: libc::timeval {
+            tv_sec: libc::time_t::try_from(time.as_secs()).unwrap_or(libc::time_t::MAX),
+            tv_usec: libc::suseconds_t::from(time.subsec_micros()),
+        },
+    };
+    // SAFETY: the pointer is to a whole value on this stack, and nothing is asked back. It fails for no value of this form.
+    unsafe { libc::setitimer(libc::ITIMER_REAL, &raw const timer, std::ptr::null_mut()) };
+}
+
+/// Makes sure that the end of [`live_at_most`] ends a process, whatever its ancestors did about that signal.
+pub(super) fn heed_the_clock() {
+    // SAFETY: the default action is no function of ours. It fails for no signal that exists.
+    let _ = unsafe { signal(Signal::SIGALRM, SigHandler::SigDfl) };
+}
+
+/// Memory of this process that a child is going to need: addresses, and whether it will write there.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(super) struct Mapped {
+    addresses: std::ops::Range<usize>,
+    writable: bool,
+}
+
+/// Lists the memory that is worth having ready, as the kernel's table of it (`/proc/self/maps`) shows it: code and
+/// constants, and what is small among the rest.
+pub(super) fn mapped(table: &str) -> Vec<Mapped> {
+    let parse = |line: &str| {
+        let mut words = line.split_whitespace();
+        let (begin, end) = words.next()?.split_once('-')?;
+        let access = words.next()?.as_bytes();
+        let address = |text| usize::from_str_radix(text, 16).ok();
+        let mapped = Mapped {
+            addresses: address(begin)?..address(end)?,
+            writable: access.get(1) == Some(&b'w'),
+        };
+        let bytes_max = match mapped.writable {
+            true => WRITABLE_BYTES_MAX,
+            false => READABLE_BYTES_MAX,
+        };
+        let is_private = access.first() == Some(&b'r') && access.get(3) == Some(&b'p');
+        let is_of_the_kernel = line.contains("[v");
+        (is_private && !is_of_the_kernel && mapped.addresses.len() <= bytes_max).then_some(mapped)
+    };
+    table.lines().filter_map(parse).collect()
+}
+
+/// Fetches memory, which after a fork would otherwise be fetched page by page when it is first touched: some
+/// microseconds each time, while somebody waits.
+pub(super) fn have_ready(memory: &[Mapped]) {
+    for Mapped {
+        addresses,
+        writable,
+    } in memory
+    {
+        let advice = match writable {
+            true => libc::MADV_POPULATE_WRITE,
+            false => libc::MADV_POPULATE_READ,
+        };
+        let begin = std::ptr::without_provenance_mut(addresses.start);
+        // SAFETY: no content changes by it, and addresses that mean nothing are refused. An older kernel refuses the
+        // advice; then pages are fetched when they are touched.
+        unsafe { libc::madvise(begin, addresses.len(), advice) };
     }
 }
 
-fn reap(child: Pid) -> Option<WaitStatus> {
+/// What a child's end without a verdict says of the handler: it would have ended this process too.
+pub(super) fn death(status: Option<WaitStatus>) -> Verdict {
+    let how = match status {
+        Some(WaitStatus::Signaled(_, signal, _)) => format!("the handler dies of {signal}"),
+        _ => "the handler ends the process".to_owned(),
+    };
+    Verdict {
+        broken: Some(Broken {
+            property: PANIC_PROPERTY.to_owned(),
+            explanation: how,
+        }),
+        asked: 1,
+    }
+}
+
+/// Waits for the end of a child.
+pub(super) fn reap(child: Pid) -> Option<WaitStatus> {
     loop {
         match waitpid(child, None) {
             Err(nix::Error::EINTR) => {}
@@ -121,27 +234,90 @@ fn reap(child: Pid) -> Option<WaitStatus> {
     }
 }
 
-fn conclude(
-    heard: Option<Vec<u8>>,
-    status: Option<WaitStatus>,
-    deadline: Duration,
-) -> Result<Verdict, CheckError> {
-    let Some(bytes) = heard else {
-        return Err(CheckError::Late(deadline));
-    };
-    if let Ok(verdict) = rmp_serde::from_slice(&bytes) {
-        return Ok(verdict);
+fn has_left(child: Pid) -> bool {
+    !matches!(
+        waitpid(child, Some(WaitPidFlag::WNOHANG)),
+        Ok(WaitStatus::StillAlive)
+    )
+}
+
+/// A verdict behind its length, so that it is whole before the child is gone.
+fn framed(verdict: &Verdict) -> Result<Vec<u8>, rmp_serde::encode::Error> {
+    let mut bytes = vec![0; 4];
+    rmp_serde::encode::write(&mut bytes, verdict)?;
+    let length = (bytes.len() - 4) as u32;
+    bytes[..4].copy_from_slice(&length.to_le_bytes());
+    Ok(bytes)
+}
+
+fn hear(reader: OwnedFd, begun: Instant, deadline: Duration) -> Heard {
+    let mut pipe = File::from(reader);
+    let mut bytes = Vec::new();
+    let mut buffer = [0; 4096];
+    loop {
+        if let Some((length, rest)) = bytes.split_first_chunk::<4>() {
+            let length = u32::from_le_bytes(*length) as usize;
+            if length > VERDICT_BYTES_MAX {
+                return Heard::Nothing;
+            }
+            if rest.len() >= length {
+                let verdict = rmp_serde::from_slice(&rest[..length]);
+                return verdict.map_or(Heard::Nothing, Heard::Verdict);
+            }
+        }
+        let Some(left) = deadline.checked_sub(begun.elapsed()) else {
+            return Heard::Late;
+        };
+        let timeout =
+            PollTimeout::try_from(left.as_millis().max(1) as u64).unwrap_or(PollTimeout::MAX);
+        let mut ready = [PollFd::new(pipe.as_fd(), PollFlags::POLLIN)];
+        match poll(&mut ready, timeout) {
+            Ok(1..) => {}
+            Err(nix::Error::EINTR) => continue,
+            Ok(_) | Err(_) => return Heard::Late,
+        }
+        match pipe.read(&mut buffer) {
+            Ok(0) => return Heard::Nothing,
+            Ok(length) => bytes.extend_from_slice(&buffer[..length]),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(_) => return Heard::Late,
+        }
     }
-    // The child died of the handler, and so would this process have.
-    let how = match status {
-        Some(WaitStatus::Signaled(_, signal, _)) => format!("the handler dies of {signal}"),
-        _ => "the handler ends the process".to_owned(),
-    };
-    Ok(Verdict {
-        broken: Some(Broken {
-            property: PANIC_PROPERTY.to_owned(),
-            explanation: how,
-        }),
-        asked: 1,
-    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_small_private_memory_that_can_be_read_is_made_ready() {
+        let table = "\
+            1000-3000 r-xp 00000000 fe:00 1 /bin/service\n\
+            3000-4000 rw-p 00000000 fe:00 1 /bin/service\n\
+            4000-5000 rw-s 00000000 fe:00 1 /dev/shm/shared\n\
+            5000-6000 ---p 00000000 00:00 0\n\
+            10000000-40000000 rw-p 00000000 00:00 0 [heap]\n\
+            50000000-50001000 r-xp 00000000 00:00 0 [vdso]\n\
+            nonsense\n";
+        let expected = [(0x1000..0x3000, false), (0x3000..0x4000, true)];
+        let expected = expected.map(|(addresses, writable)| Mapped {
+            addresses,
+            writable,
+        });
+        assert_eq!(mapped(table), expected);
+    }
+
+    #[test]
+    fn memory_that_is_made_ready_keeps_its_content() {
+        let kept: Vec<u8> = (0..=255).cycle().take(1 << 16).collect();
+        let table = std::fs::read_to_string("/proc/self/maps").expect("the kernel's table");
+        let memory = mapped(&table);
+        assert!(memory.iter().any(|mapped| mapped.writable));
+        have_ready(&memory);
+        have_ready(&[Mapped {
+            addresses: 0x1000..0x2000,
+            writable: true,
+        }]);
+        assert!(kept.iter().zip((0..=255).cycle()).all(|(&a, b)| a == b));
+    }
 }

@@ -1,81 +1,45 @@
 //! The speculator: a small process of the same executable that forks in the host's place.
 //!
 //! A host may be large and have many threads; forking it is slow and can hang. This process has one thread and little
-//! memory. It is fed whole states over a socket pair: a stream, since a state may be larger than one packet can be. Both
-//! ends are the same executable, so what they say to each other needs no version.
+//! memory, and forks before it is asked ([`family`]). It is fed whole states over a socket pair: a stream, since a state
+//! may be larger than one packet can be. Here is the host's end of it.
 
-use std::io::{ErrorKind, Read, Write};
-use std::os::fd::{AsFd, OwnedFd};
+mod family;
+mod words;
+
+use std::io::{ErrorKind, Read};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use nix::sys::prctl::set_pdeathsig;
-use nix::sys::signal::Signal;
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
+use scry_protocol::NodeId;
 use scry_protocol::link::host::Surroundings;
-use scry_protocol::{CheckpointNumber, Content, Incarnation, NodeId};
-use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 
 use crate::capture;
 use crate::context::Dice;
 use crate::model::event::InputOf;
 use crate::model::handler::Local;
-use crate::properties;
-use crate::property::Property;
-use crate::safety::child::{self, CheckError};
-use crate::safety::trial::{self, Trial, Verdict};
+use crate::safety::child::CheckError;
+use crate::safety::speculator::words::{Answer, Check, Order, Said, take, write};
+use crate::safety::trial::Verdict;
 use crate::service::Service;
+
+pub use family::serve;
 
 /// The environment variable that tells a process which part to play, and what it says for this part.
 const ROLE: (&str, &str) = ("SCRY_ROLE", "speculator");
 
-/// No message is longer: a state, an event, and what surrounds them.
-const MESSAGE_BYTES_MAX: usize = 80 << 20;
 /// How often in a row it may be late before it is taken for hung.
 const LATE_MAX: u32 = 3;
+/// How long it may take to tell it something that nobody waits for the answer to.
+const TELL_MAX: Duration = Duration::from_millis(500);
 /// How long to wait before it is started again, at first and at the most.
 const BACK_OFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
-
-/// What the host says.
-#[derive(Debug, Serialize, Deserialize)]
-enum Order {
-    /// The text of the property file.
-    Rules(String),
-    Surroundings(Surroundings),
-    Check(Check),
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-struct Check {
-    id: u64,
-    me: NodeId,
-    #[serde(with = "scry_protocol::limit::Bytes::<MESSAGE_BYTES_MAX>")]
-    state: Vec<u8>,
-    #[serde(with = "scry_protocol::limit::Bytes::<MESSAGE_BYTES_MAX>")]
-    timers: Vec<u8>,
-    #[serde(with = "scry_protocol::limit::Bytes::<MESSAGE_BYTES_MAX>")]
-    input: Vec<u8>,
-    dice: Dice,
-    deadline_ms: u64,
-}
-
-/// What the speculator says.
-#[derive(Debug, Serialize, Deserialize)]
-struct Answer {
-    id: u64,
-    said: Said,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-enum Said {
-    Verdict(Verdict),
-    Late,
-    /// No child could be forked, by error number.
-    ForkFailed(i32),
-    Unreadable(String),
-}
 
 /// What is asked.
 pub(super) struct Question<'a, S: Service> {
@@ -98,10 +62,21 @@ pub(super) struct Speculator {
     late_count: u32,
 }
 
+/// A speculator that runs, in a process group of its own together with its children.
 #[derive(Debug)]
 struct Process {
     child: Child,
     stream: UnixStream,
+    /// What came from it and is not a whole answer yet.
+    heard: Vec<u8>,
+    /// Whether it has answered anything.
+    proved: bool,
+}
+
+/// Why there is no answer.
+enum Silence {
+    Late,
+    Gone(std::io::Error),
 }
 
 impl Speculator {
@@ -124,7 +99,7 @@ impl Speculator {
     pub(super) fn set_surroundings(&mut self, surroundings: &Surroundings) {
         let order = Order::Surroundings(surroundings.clone());
         if let Some(process) = &mut self.process
-            && write(&mut process.stream, &order).is_err()
+            && process.tell(&order).is_err()
         {
             self.lose();
         }
@@ -140,28 +115,29 @@ impl Speculator {
     ) -> Result<Verdict, CheckError> {
         let begun = Instant::now();
         self.next += 1;
-        let order = question
-            .order(self.next, deadline)
+        let check = question
+            .check(self.next)
             .map_err(|error| CheckError::Gone(format!("the event cannot be sent: {error}")))?;
         self.ensure(rules, surroundings)?;
-        let answer = self.exchange(&order, begun, deadline);
-        match answer {
-            Ok(Said::Verdict(verdict)) => {
+        match self.exchange(check, begun, deadline) {
+            Ok(said) => {
                 self.late_count = 0;
                 self.back_off = BACK_OFF.0;
-                Ok(verdict)
+                match said {
+                    Said::Verdict(verdict) => Ok(verdict),
+                    Said::Late => Err(CheckError::Late(deadline)),
+                    Said::ForkFailed(number) => Err(CheckError::Fork(nix::Error::from_raw(number))),
+                    Said::Unreadable(error) => Err(CheckError::Gone(error)),
+                }
             }
-            Ok(Said::ForkFailed(number)) => Err(CheckError::Fork(nix::Error::from_raw(number))),
-            Ok(Said::Unreadable(error)) => Err(CheckError::Gone(error)),
-            Ok(Said::Late) => Err(CheckError::Late(deadline)),
-            Err(error) if is_timeout(&error) => {
+            Err(Silence::Late) => {
                 self.late_count += 1;
                 if self.late_count >= LATE_MAX {
                     self.lose();
                 }
                 Err(CheckError::Late(deadline))
             }
-            Err(error) => {
+            Err(Silence::Gone(error)) => {
                 self.lose();
                 Err(CheckError::Gone(format!("the speculator is gone: {error}")))
             }
@@ -170,21 +146,28 @@ impl Speculator {
 
     fn exchange(
         &mut self,
-        order: &Order,
+        mut check: Check,
         begun: Instant,
         deadline: Duration,
-    ) -> std::io::Result<Said> {
-        let Some(Process { stream, .. }) = &mut self.process else {
-            return Err(ErrorKind::NotConnected.into());
+    ) -> Result<Said, Silence> {
+        let Some(process) = &mut self.process else {
+            return Err(Silence::Gone(ErrorKind::NotConnected.into()));
         };
-        stream.set_write_timeout(Some(left(begun, deadline)?))?;
-        write(stream, order)?;
+        let left = || {
+            let left = deadline.checked_sub(begun.elapsed());
+            left.filter(|left| !left.is_zero()).ok_or(Silence::Late)
+        };
+        // A little less than the host waits: that a trial takes too long is then heard in time, and says that the
+        // speculator itself is well.
+        check.limit_us = (left()?.as_micros() as u64 / 8 * 7).max(1);
+        process.ask(&check, left()?).map_err(Silence::Gone)?;
         loop {
-            stream.set_read_timeout(Some(left(begun, deadline)?))?;
-            let answer: Answer = read(stream)?;
             // An answer to a question that was given up for late is not one to this.
-            if answer.id == self.next {
-                return Ok(answer.said);
+            let answer: Option<Answer> = take(&mut process.heard).map_err(Silence::Gone)?;
+            match answer {
+                Some(answer) if answer.id == self.next => return Ok(answer.said),
+                Some(_) => {}
+                None => process.hear(left()?)?,
             }
         }
     }
@@ -212,146 +195,95 @@ impl Speculator {
             Some(executable) => executable.clone(),
             None => std::env::current_exe()?,
         };
-        let (mut stream, theirs) = UnixStream::pair()?;
+        let (stream, theirs) = UnixStream::pair()?;
         let child = Command::new(executable)
             .env(ROLE.0, ROLE.1)
             .stdin(Stdio::from(OwnedFd::from(theirs)))
             .stdout(Stdio::null())
+            .process_group(0)
             .spawn()?;
-        write(&mut stream, &Order::Rules(rules.to_owned()))?;
+        let mut process = Process {
+            child,
+            stream,
+            heard: Vec::new(),
+            proved: false,
+        };
+        process.tell(&Order::Rules(rules.to_owned()))?;
         if let Some(surroundings) = surroundings {
-            write(&mut stream, &Order::Surroundings(surroundings.clone()))?;
+            process.tell(&Order::Surroundings(surroundings.clone()))?;
         }
         self.late_count = 0;
-        self.process = Some(Process { child, stream });
+        self.process = Some(process);
         Ok(())
     }
 
-    /// Ends the process, and lets some time pass before the next.
+    /// Ends the process. One that has worked is started again for the next question; one that never did, after a pause.
     fn lose(&mut self) {
-        self.process = None;
+        if self.process.take().is_some_and(|process| process.proved) {
+            self.resting = None;
+            return;
+        }
         self.resting = Some(Instant::now() + self.back_off);
         self.back_off = (self.back_off * 2).min(BACK_OFF.1);
+    }
+}
+
+impl Process {
+    fn tell(&mut self, order: &Order) -> std::io::Result<()> {
+        self.stream.set_write_timeout(Some(TELL_MAX))?;
+        write(&mut self.stream, order)
+    }
+
+    fn ask(&mut self, check: &Check, within: Duration) -> std::io::Result<()> {
+        self.stream.set_write_timeout(Some(within))?;
+        write(&mut self.stream, check)
+    }
+
+    /// Waits for more of an answer.
+    fn hear(&mut self, within: Duration) -> Result<(), Silence> {
+        let mut buffer = [0; 4096];
+        let read = self
+            .stream
+            .set_read_timeout(Some(within))
+            .and_then(|()| self.stream.read(&mut buffer));
+        match read {
+            Ok(0) => Err(Silence::Gone(ErrorKind::UnexpectedEof.into())),
+            Ok(length) => {
+                self.heard.extend_from_slice(&buffer[..length]);
+                self.proved = true;
+                Ok(())
+            }
+            Err(error) => match error.kind() {
+                ErrorKind::TimedOut | ErrorKind::WouldBlock => Err(Silence::Late),
+                ErrorKind::Interrupted => Ok(()),
+                _ => Err(Silence::Gone(error)),
+            },
+        }
     }
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
         // It may be gone already; either way it must not stay a zombie.
+        if let Ok(id) = i32::try_from(self.child.id()) {
+            let _ = killpg(Pid::from_raw(id), Signal::SIGKILL);
+        }
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
 impl<S: Service> Question<'_, S> {
-    fn order(&self, id: u64, deadline: Duration) -> Result<Order, rmp_serde::encode::Error> {
+    fn check(&self, id: u64) -> Result<Check, rmp_serde::encode::Error> {
         let (state, timers) = capture::write(self.setup, self.local, &[])?;
-        Ok(Order::Check(Check {
+        Ok(Check {
             id,
             me: self.me,
             state,
             timers,
             input: rmp_serde::to_vec(self.input)?,
             dice: self.dice,
-            deadline_ms: deadline.as_millis() as u64,
-        }))
-    }
-}
-
-fn left(begun: Instant, deadline: Duration) -> std::io::Result<Duration> {
-    deadline
-        .checked_sub(begun.elapsed())
-        .filter(|left| !left.is_zero())
-        .ok_or_else(|| ErrorKind::TimedOut.into())
-}
-
-fn is_timeout(error: &std::io::Error) -> bool {
-    matches!(error.kind(), ErrorKind::TimedOut | ErrorKind::WouldBlock)
-}
-
-/// A message is its length and its bytes, written at once so that the other side wakes once.
-fn write<T: Serialize>(stream: &mut UnixStream, message: &T) -> std::io::Result<()> {
-    let mut bytes = vec![0; 4];
-    rmp_serde::encode::write(&mut bytes, message).map_err(std::io::Error::other)?;
-    let length = u32::try_from(bytes.len() - 4).map_err(std::io::Error::other)?;
-    bytes[..4].copy_from_slice(&length.to_le_bytes());
-    stream.write_all(&bytes)
-}
-
-fn read<T: DeserializeOwned>(stream: &mut UnixStream) -> std::io::Result<T> {
-    let mut length = [0; 4];
-    stream.read_exact(&mut length)?;
-    let length = u32::from_le_bytes(length) as usize;
-    if length > MESSAGE_BYTES_MAX {
-        return Err(std::io::Error::other("too long a message"));
-    }
-    let mut bytes = vec![0; length];
-    stream.read_exact(&mut bytes)?;
-    rmp_serde::from_slice(&bytes).map_err(std::io::Error::other)
-}
-
-/// Plays the speculator's part on standard input, until the host is gone.
-pub fn serve<S: Service>() {
-    // Without it the process ends all the same when the host closes its end.
-    let _ = set_pdeathsig(Signal::SIGKILL);
-    let Ok(input) = std::io::stdin().as_fd().try_clone_to_owned() else {
-        return;
-    };
-    let mut stream = UnixStream::from(input);
-    let mut properties: Result<Vec<Property<S>>, String> = Ok(S::properties());
-    let mut neighbors: Vec<(NodeId, Local<S>)> = Vec::new();
-    while let Ok(order) = read(&mut stream) {
-        match order {
-            Order::Rules(text) => properties = properties::from_text(&text),
-            Order::Surroundings(surroundings) => neighbors = trial::neighbors(&surroundings).0,
-            Order::Check(check) => {
-                let id = check.id;
-                let said = match &properties {
-                    Ok(properties) => attempt(properties, &neighbors, check),
-                    Err(error) => Said::Unreadable(error.clone()),
-                };
-                if write(&mut stream, &Answer { id, said }).is_err() {
-                    return;
-                }
-            }
-        }
-    }
-}
-
-fn attempt<S: Service>(
-    properties: &[Property<S>],
-    neighbors: &[(NodeId, Local<S>)],
-    check: Check,
-) -> Said {
-    let content = Content {
-        incarnation: Incarnation::new(0),
-        born: CheckpointNumber::from(0),
-        state: check.state,
-        timers: check.timers,
-        channels: None,
-    };
-    let (setup, captured) = match capture::read::<S>(&content) {
-        Ok(read) => read,
-        Err(error) => return Said::Unreadable(error.to_string()),
-    };
-    let input: InputOf<S> = match rmp_serde::from_slice(&check.input) {
-        Ok(input) => input,
-        Err(error) => return Said::Unreadable(error.to_string()),
-    };
-    let trial = Trial {
-        me: check.me,
-        setup: &setup,
-        properties,
-        neighbors,
-    };
-    let deadline = Duration::from_millis(check.deadline_ms);
-    let verdict = child::run(deadline, || {
-        trial.run(&captured.local, &input, check.dice).0
-    });
-    match verdict {
-        Ok(verdict) => Said::Verdict(verdict),
-        Err(CheckError::Late(_)) => Said::Late,
-        Err(CheckError::Fork(error)) => Said::ForkFailed(error as i32),
-        Err(CheckError::Gone(error)) => Said::Unreadable(error),
+            limit_us: 0,
+        })
     }
 }

@@ -1,8 +1,18 @@
 //! The checker: from a snapshot to violations, remedies and replays, on the papers' stories and on services made for
 //! one question each.
 
+mod clock;
+mod damage;
 mod differential;
+#[expect(
+    dead_code,
+    reason = "shared with the fuzz tests of the protocol, which use all of it"
+)]
+#[path = "../../../protocol/tests/fuzz/mutate.rs"]
+mod mutate;
 mod pupil;
+#[path = "../engine/reference.rs"]
+mod reference;
 mod remedies;
 mod replay;
 mod restore;

@@ -58,6 +58,24 @@ fn a_101_a_filter_that_only_puts_it_off_is_not_taken() {
 }
 
 #[test]
+fn a_87_properties_of_one_node_and_of_several_are_judged_together() {
+    let mut job = job(&tell(Story::Timer), 1);
+    job.properties = "\
+        [[property]]\nname = \"alone\"\nalways = \"nodes.all(n, n.value == 0)\"\n\
+        [[property]]\nname = \"together\"\n\
+        always = \"nodes.all(a, nodes.all(b, a.value == b.value))\"\n"
+        .into();
+    let heard = run::<Pupil>(&job);
+    let mut broken: Vec<&str> = heard
+        .found()
+        .iter()
+        .map(|found| found.property.as_str())
+        .collect();
+    broken.sort_unstable();
+    assert_eq!(broken, ["alone", "together"]);
+}
+
+#[test]
 fn a_92_a_timer_is_postponed() {
     assert_eq!(remedy(Story::Timer).as_deref(), Ok("postpone timer Tick"));
 }

@@ -325,3 +325,51 @@ async fn a_guard_stops_what_it_objects_to() {
         (1, 1, 2)
     );
 }
+
+/// Objects to calls with many words, which it runs on a copy as all others.
+struct Brief;
+
+const MANY: u32 = 7;
+
+impl Guard<Probe> for Brief {
+    fn examine(
+        &mut self,
+        _: Mode,
+        setup: &(),
+        local: &Local<Probe>,
+        input: &InputOf<Probe>,
+        dice: Dice,
+    ) -> Examined<Probe> {
+        let (mut copy, mut dice) = (local.clone(), dice);
+        let ran = scry::runtime::run::run(TWO, setup, &mut copy, input.clone(), &mut dice);
+        let effects = ran.expect("it works");
+        match effects.len() as u32 {
+            MANY.. => Examined::Veto {
+                property: "brief".to_owned(),
+                explanation: "these are many words".to_owned(),
+            },
+            _ => Examined::Pass(Some((copy, effects))),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_111_what_a_refused_run_sent_never_leaves_and_the_rest_leaves_in_order() {
+    let one = start(Options::new(ONE, ()));
+    let mut options = Options::new(TWO, ());
+    options.guard = Some(Box::new(Brief));
+    let two = start(options);
+    introduce(&[&one, &two]).await;
+    let words = |count| Call::Tell {
+        to: ONE,
+        by: Way::Stream,
+        count,
+    };
+    call(&two, words(3)).await;
+    let refused = two.call(words(MANY)).await;
+    assert!(matches!(refused, Err(CallError::Vetoed { .. })));
+    call(&two, words(2)).await;
+    // A connection keeps the order: had a refused word left, it would be before the last ones.
+    let all = until(&one, "the last words", heard(5)).await;
+    assert_eq!(numbers(&all), [0, 1, 2, 0, 1]);
+}

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use nix::sys::resource::{Resource, setrlimit};
-use nix::sys::signal::{Signal, kill};
+use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 use scry::model::event::Input;
 use scry::runtime::guard::{Examined, Guard, Notice};
@@ -16,7 +16,7 @@ use scry_protocol::link::host::{
 };
 use scry_protocol::{CheckpointNumber, Content, Incarnation};
 
-use crate::toy::{Counter, Message, counter};
+use crate::toy::{Counter, Message, UNJUDGED, counter};
 
 /// A case with its name.
 type Case = (&'static str, fn());
@@ -36,7 +36,18 @@ pub(crate) const ALL: &[Case] = &[
     ),
     ("a_panic_is_refused", refuses_panics),
     ("an_abort_in_a_child_is_refused", refuses_aborts),
+    ("an_exit_in_a_child_is_refused", refuses_exits),
+    (
+        "a_property_that_panics_in_a_child_is_no_way_out",
+        contains_property_panics,
+    ),
+    ("nothing_of_one_check_reaches_the_next", stays_clean),
     ("an_endless_handler_is_late_and_runs", late_runs),
+    (
+        "endless_handlers_do_not_cost_the_next_check",
+        late_costs_nothing_else,
+    ),
+    ("every_change_reaches_every_child", follows_changes),
     ("a_failing_fork_lets_through", fork_fails),
     ("audit_reports_and_lets_through", audits),
     ("off_does_nothing", off),
@@ -45,6 +56,10 @@ pub(crate) const ALL: &[Case] = &[
     ("verdicts_are_remembered", remembers),
     ("a_killed_speculator_is_replaced", replaces_killed),
     ("a_stopped_speculator_is_replaced", replaces_stopped),
+    (
+        "children_die_with_the_speculator_and_are_replaced_when_killed",
+        replaces_children,
+    ),
     ("rules_that_do_not_fit_check_nothing", unfit_rules),
     ("old_neighbors_are_forgotten", forgets_stale),
     ("an_unreadable_neighbor_is_left_out", leaves_out_unreadable),
@@ -238,6 +253,69 @@ fn refuses_aborts() {
     }
 }
 
+fn refuses_exits() {
+    for form in [Isolate::Speculator, Isolate::Fork] {
+        let mut check = check(rules(form));
+        let said = vetoes(&mut check, 0, Message::Exit, "no handler panics");
+        assert!(said.contains("ends the process"), "{said}");
+        passes(&mut check, 0, Message::Set(1));
+        assert_eq!(failures(&mut check), []);
+    }
+}
+
+fn contains_property_panics() {
+    for form in [Isolate::Speculator, Isolate::Fork] {
+        let mut check = check(rules(form));
+        vetoes(&mut check, 0, Message::Set(UNJUDGED), "no handler panics");
+        passes(&mut check, 0, Message::Set(1));
+        assert_eq!(failures(&mut check), []);
+    }
+}
+
+fn stays_clean() {
+    for form in [Isolate::Speculator, Isolate::Fork] {
+        let mut check = check(rules(form));
+        for count in 1..10 {
+            passes(&mut check, count, Message::Stain);
+            passes(&mut check, count, Message::Set(count));
+        }
+        assert_eq!(failures(&mut check), []);
+    }
+}
+
+/// A late trial is ended before the host stops listening, so that the speculator is not taken for hung.
+fn late_costs_nothing_else() {
+    let mut hasty = rules(Isolate::Speculator);
+    hasty.deadline_ms = 2_000;
+    let mut check = check(hasty);
+    passes(&mut check, 0, Message::Set(1));
+    let first = check.speculator_id();
+    failures(&mut check);
+    for count in 10..15 {
+        passes(&mut check, count, Message::Loop);
+        assert_eq!(failures(&mut check), [Failure::CheckLate]);
+        vetoes(&mut check, 0, Message::Set(count), "small");
+    }
+    assert_eq!(check.speculator_id(), first);
+}
+
+/// Children are forked ahead, so many of them know the old neighbors when new ones come.
+fn follows_changes() {
+    let mut check = check(rules(Isolate::Speculator));
+    for round in 0..20 {
+        let (old, new) = (1 + round % 9, 1 + (round + 1) % 9);
+        check.set_surroundings(neighbor(old));
+        vetoes(&mut check, 0, Message::Set(old), "all different");
+        passes(&mut check, 0, Message::Set(new));
+        check.set_surroundings(neighbor(new));
+        check.set_surroundings(neighbor(old));
+        check.set_surroundings(neighbor(new));
+        vetoes(&mut check, 0, Message::Set(new), "all different");
+        passes(&mut check, 0, Message::Set(old));
+    }
+    assert_eq!(failures(&mut check), []);
+}
+
 fn late_runs() {
     for form in [Isolate::Speculator, Isolate::Fork] {
         let mut rules = rules(form);
@@ -354,9 +432,13 @@ fn remembers() {
     assert_eq!(failures(&mut check), [Failure::SpeculatorGone]);
 }
 
+fn speculator(check: &SafetyCheck<Counter>) -> Pid {
+    Pid::from_raw(check.speculator_id().expect("a speculator runs") as i32)
+}
+
+/// Sends a signal to the speculator and all its children, who would answer for it a few times more.
 fn stop(check: &SafetyCheck<Counter>, signal: Signal) {
-    let id = check.speculator_id().expect("a speculator runs");
-    kill(Pid::from_raw(id as i32), signal).expect("our own child");
+    killpg(speculator(check), signal).expect("our own child");
 }
 
 fn replaces_killed() {
@@ -402,6 +484,49 @@ fn replaces_stopped() {
             Examined::Veto { .. }
         )
     });
+}
+
+/// The children of a process, as the kernel lists them.
+fn children(parent: Pid) -> Vec<Pid> {
+    let listed = std::fs::read_to_string(format!("/proc/{parent}/task/{parent}/children"));
+    let listed = listed.unwrap_or_default();
+    let ids = listed.split_whitespace();
+    ids.map(|id| Pid::from_raw(id.parse().expect("a process id")))
+        .collect()
+}
+
+fn replaces_children() {
+    let mut check = check(rules(Isolate::Speculator));
+    let mut count = 10;
+    let mut is_protected = |check: &mut SafetyCheck<Counter>| {
+        // Another event each time: what was decided already is remembered.
+        count += 1;
+        matches!(
+            examine(check, 0, Message::Set(count)),
+            Examined::Veto { .. }
+        )
+    };
+    assert!(is_protected(&mut check));
+    let first = speculator(&check);
+    let waiting = |parent: Pid| {
+        until("forked ahead", || children(parent).len() > 1);
+        children(parent)
+    };
+    for child in waiting(first) {
+        // One that has just answered is gone already.
+        let _ = kill(child, Signal::SIGKILL);
+    }
+    until("protected again", || is_protected(&mut check));
+
+    let second = speculator(&check);
+    let orphans = waiting(second);
+    kill(second, Signal::SIGKILL).expect("our own child");
+    until("without orphans", || {
+        let is_gone = |&child: &Pid| kill(child, None) == Err(nix::Error::ESRCH);
+        orphans.iter().all(is_gone)
+    });
+    until("protected again", || is_protected(&mut check));
+    assert_ne!(speculator(&check), second);
 }
 
 fn unfit_rules() {

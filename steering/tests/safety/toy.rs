@@ -1,5 +1,7 @@
 //! A counter whose handlers can be asked to misbehave in every way a handler can.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use scry::model::handler::Local;
 use scry::{Context, NodeId, Property, Service, View};
 use serde::{Deserialize, Serialize};
@@ -23,7 +25,16 @@ pub(crate) enum Message {
     Abort,
     /// To go on for ever.
     Loop,
+    /// To end the process as if all were well.
+    Exit,
+    /// To damage what every later handler of this process sees.
+    Stain,
 }
+
+/// What no handler should touch: memory of the process that is not the node's.
+static IS_STAINED: AtomicBool = AtomicBool::new(false);
+/// A number that a property panics at.
+pub(crate) const UNJUDGED: u64 = 7_777;
 
 impl Service for Counter {
     type Message = Message;
@@ -39,7 +50,8 @@ impl Service for Counter {
     fn on_message(&mut self, cx: &mut Context<'_, Self>, _: NodeId, message: Message) {
         match message {
             Message::Set(count) => {
-                self.count = count;
+                let is_stained = IS_STAINED.load(Ordering::Relaxed);
+                self.count = if is_stained { 10 } else { count };
                 cx.send(NodeId::new(9), Message::Set(count));
             }
             Message::Roll => self.count += u64::from(cx.choose(6)),
@@ -48,6 +60,8 @@ impl Service for Counter {
             Message::Loop => loop {
                 std::thread::park();
             },
+            Message::Exit => std::process::exit(0),
+            Message::Stain => IS_STAINED.store(true, Ordering::Relaxed),
         }
     }
 
@@ -61,6 +75,10 @@ impl Service for Counter {
 
     fn properties() -> Vec<Property<Self>> {
         vec![
+            Property::node("judged", |view: &View<'_, Self>| {
+                assert_ne!(view.state.count, UNJUDGED, "a property that fails");
+                true
+            }),
             Property::node("small", |view: &View<'_, Self>| view.state.count < 10),
             Property::pair(
                 "all different",

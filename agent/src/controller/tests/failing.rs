@@ -166,6 +166,25 @@ fn a_host_is_greeted_with_mode_and_rules() {
 }
 
 #[test]
+fn a_85_the_checker_is_switched_on_per_node() {
+    for checks in [true, false] {
+        let mut bench = Bench::with(Options {
+            mode: Mode::Steer,
+            checks,
+            ..Options::default()
+        });
+        bench.snapshot();
+        assert_eq!(bench.jobs.len(), usize::from(checks));
+        let fate = if checks { "searched" } else { "skipped" };
+        let snapshot = &bench.records("snapshot")[0].what;
+        assert!(matches!(snapshot, What::Snapshot { fate: it, .. } if it == fate));
+        // The immediate check goes on by itself, with the neighbors' states.
+        let surroundings = |message: &AgentToHost| matches!(message, AgentToHost::Surroundings(_));
+        assert!(bench.host.iter().any(surroundings));
+    }
+}
+
+#[test]
 fn the_surroundings_follow_every_snapshot_without_the_host_itself() {
     let mut bench = Bench::with(Options {
         checks: false,

@@ -304,6 +304,101 @@ fn a_86_a_service_that_wants_to_know_is_told_instead() {
         bench.installed().is_empty(),
         "the host installs them if the service does not care"
     );
+    assert_eq!(bench.in_force(), 0, "nobody knows yet");
+    assert_eq!(
+        bench.kinds_of(7),
+        [
+            "violation",
+            "filter-proposed",
+            "filter-proved",
+            "prediction-told"
+        ]
+    );
+    bench.find(7);
+    assert_eq!(bench.controller.counts().predictions_told, 1, "once a run");
+}
+
+/// A controller that has told the service of a violation, and the filter that waits.
+fn told() -> (Bench, FilterId) {
+    let mut bench = Bench::with(Options {
+        mode: Mode::Steer,
+        tell_service: true,
+        ..Options::default()
+    });
+    bench.begin();
+    bench.find(7);
+    let id = bench.records("prediction-told")[0].filter.unwrap().0;
+    bench.clear();
+    (bench, id)
+}
+
+fn answer(id: FilterId, of: u64, handled: bool) -> PredictionAnswer {
+    PredictionAnswer {
+        violation: violation(of),
+        filters: vec![id],
+        handled,
+    }
+}
+
+#[test]
+fn a_86_what_the_service_leaves_to_the_filter_is_in_force() {
+    let (mut bench, id) = told();
+    bench.host(answer(id, 7, false));
+    assert_eq!(bench.kinds(), ["prediction-answer", "filter-installed"]);
+    assert_eq!(bench.in_force(), 1);
+    assert_eq!(bench.controller.counts().filters_installed, 1);
+    assert_eq!(bench.controller.counts().predictions_handled, 0);
+    bench.host(answer(id, 7, true));
+    assert_eq!(bench.in_force(), 1, "it has answered already");
+}
+
+#[test]
+fn a_86_what_the_service_handles_needs_no_filter() {
+    let (mut bench, id) = told();
+    bench.host(answer(FilterId::new(id.get() + 1), 7, true));
+    bench.host(answer(id, 8, true));
+    assert!(bench.kinds().is_empty(), "neither was asked");
+    bench.host(answer(id, 7, true));
+    assert_eq!(bench.kinds(), ["prediction-answer"]);
+    assert_eq!(bench.in_force(), 0);
+    let counts = bench.controller.counts();
+    assert_eq!(
+        (counts.predictions_handled, counts.filters_installed),
+        (1, 0)
+    );
+    bench.end();
+    assert!(bench.withdrawn().is_empty());
+    assert_eq!(bench.controller.counts().filters_lapsed, 0);
+}
+
+#[test]
+fn a_86_a_filter_stays_while_one_of_its_violations_is_left_to_it() {
+    let (mut bench, id) = told();
+    bench.find(8);
+    bench.host(answer(id, 7, true));
+    bench.host(answer(id, 8, false));
+    assert_eq!(bench.in_force(), 1);
+    let (mut bench, id) = told();
+    bench.find(8);
+    bench.host(answer(id, 7, false));
+    bench.host(answer(id, 8, true));
+    assert_eq!(bench.in_force(), 1);
+    assert!(bench.withdrawn().is_empty());
+}
+
+#[test]
+fn a_86_a_service_that_changes_its_mind_gets_rid_of_the_filter() {
+    let (mut bench, id) = told();
+    bench.host(answer(id, 7, false));
+    bench.end();
+    bench.begin();
+    bench.find(7);
+    assert_eq!(bench.in_force(), 1, "until it answers");
+    bench.clear();
+    bench.host(answer(id, 7, true));
+    assert_eq!(bench.kinds(), ["prediction-answer", "filter-lapsed"]);
+    assert_eq!(bench.withdrawn(), [id]);
+    assert_eq!(bench.in_force(), 0);
 }
 
 #[test]

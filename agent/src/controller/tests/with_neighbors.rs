@@ -201,3 +201,91 @@ fn a_shared_path_survives_one_crash_of_the_checker_and_is_answered_after_two() {
     }
     assert_eq!(answers(&bench), [(OTHER, PathOutcome::NotConsidered)]);
 }
+
+#[test]
+fn what_neither_the_neighbor_nor_this_node_prevents_is_unhelpful() {
+    let check = |outcome, expected: u64| {
+        let mut bench = Bench::steering();
+        let run = bench.begin();
+        let mut theirs = found(run, 7, Vec::new());
+        theirs.violation.neighbor = Some(OTHER);
+        theirs.violation.unhelpful = "drop Join from n2 at n1: it only puts it off".to_owned();
+        bench.checker(theirs.clone());
+        assert_eq!(bench.controller.counts().unhelpful, 0, "it is asked first");
+        for _ in 0..2 {
+            bench.peer(
+                OTHER,
+                PathAnswer {
+                    violation: violation(7),
+                    outcome,
+                },
+            );
+        }
+        assert_eq!(
+            bench.controller.counts().unhelpful,
+            expected,
+            "{outcome}, said twice"
+        );
+        let rejected = bench.records("filter-rejected");
+        assert_eq!(rejected.len() as u64, expected);
+        for entry in rejected {
+            assert_eq!(entry.run.unwrap().0, run);
+            assert_eq!(entry.violation.unwrap().0, violation(7));
+            let What::FilterRejected { why, .. } = &entry.what else {
+                panic!("{entry:?}");
+            };
+            assert!(why.contains("n2 answers"), "{why}");
+            assert!(why.contains("only puts it off"), "{why}");
+        }
+        // A later run that finds it again does not leave it to a neighbor that has declined.
+        bench.end();
+        let run = bench.begin();
+        theirs.run = run;
+        bench.checker(theirs);
+        assert_eq!(bench.controller.counts().unhelpful, 2 * expected);
+        assert_eq!(bench.controller.counts().paths_shared, 1);
+    };
+    check(PathOutcome::NoRemedy, 1);
+    check(PathOutcome::NotConsidered, 1);
+    check(PathOutcome::Prevented, 0);
+    check(PathOutcome::NotConfirmed, 0);
+}
+
+#[test]
+fn this_nodes_own_event_on_a_shared_path_is_steered_whatever_the_neighbor_answers() {
+    let mut bench = Bench::steering();
+    let run = bench.begin();
+    let mut theirs = found(run, 7, vec![join_filter()]);
+    theirs.violation.neighbor = Some(OTHER);
+    bench.checker(theirs);
+    assert_eq!(bench.controller.counts().paths_shared, 1);
+    assert_eq!(bench.installed().len(), 1, "nobody waits for the answer");
+    bench.peer(
+        OTHER,
+        PathAnswer {
+            violation: violation(7),
+            outcome: PathOutcome::NoRemedy,
+        },
+    );
+    assert_eq!(bench.controller.counts().unhelpful, 0);
+    assert_eq!(bench.in_force(), 1);
+}
+
+#[test]
+fn a_neighbor_that_never_answers_prevents_nothing() {
+    let mut bench = Bench::steering();
+    let run = bench.begin();
+    let mut theirs = found(run, 7, Vec::new());
+    theirs.violation.neighbor = Some(OTHER);
+    bench.checker(theirs);
+    bench.end();
+    let pause_ms = bench.controller.options().share_pause_ms;
+    bench.pass(pause_ms - 1);
+    assert_eq!(bench.controller.counts().unhelpful, 0);
+    bench.pass(1);
+    assert_eq!(bench.controller.counts().unhelpful, 1);
+    let What::FilterRejected { why, .. } = &bench.records("filter-rejected")[0].what else {
+        panic!("{:?}", bench.log);
+    };
+    assert!(why.starts_with("n2 does not answer"), "{why}");
+}

@@ -6,16 +6,16 @@
 use std::sync::Arc;
 
 use scry_protocol::channel::Envelope;
-use scry_protocol::link::host::{Predicted, Veto};
+use scry_protocol::link::host::{Predicted, PredictionAnswer, Veto};
 use scry_protocol::{FilterId, Incarnation, NodeId, Transport};
 use tokio::time::Instant;
 
 use crate::capture::{self, StreamEnd};
+use crate::checker::path;
 use crate::checkpoint::Time;
 use crate::checkpoint::channel::Lane;
 use crate::checkpoint::recorder::Capture;
 use crate::hook::{Hook, Occurrence, Request, Verdict, kind_of};
-use crate::model::event::Step;
 use crate::model::handler::Local;
 use crate::runtime::guard::Notice;
 use crate::runtime::node::events::{Decision, Origin};
@@ -238,7 +238,7 @@ impl<S: Service> Node<S> {
 
     /// Tells the service of a predicted violation, and installs the filters if it leaves it to them.
     fn predicted(&mut self, predicted: Predicted) -> Result<(), End> {
-        let handling = match rmp_serde::from_slice::<Vec<Step<S>>>(&predicted.path) {
+        let handling = match path::read::<S>(&predicted.path) {
             Err(error) => {
                 tracing::warn!("a predicted path cannot be read: {error}");
                 Handling::Default
@@ -257,10 +257,15 @@ impl<S: Service> Node<S> {
                 handling
             }
         };
-        if handling == Handling::Default
-            && let Some(hook) = &mut self.hook
-        {
-            hook.install(predicted.filters);
+        if let Some(hook) = &mut self.hook {
+            hook.answer_prediction(PredictionAnswer {
+                violation: predicted.violation,
+                filters: predicted.filters.iter().map(|filter| filter.id).collect(),
+                handled: handling == Handling::Handled,
+            });
+            if handling == Handling::Default {
+                hook.install(predicted.filters);
+            }
         }
         let property = Some(predicted.property);
         let event = || format!("prediction {}: {handling:?}", predicted.violation);

@@ -1,0 +1,123 @@
+//! What host and speculator say to each other. Both are the same executable, so it needs no version.
+
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+
+use scry_protocol::NodeId;
+use scry_protocol::link::host::Surroundings;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::context::Dice;
+use crate::safety::child::VERDICT_BYTES_MAX;
+use crate::safety::trial::Verdict;
+
+/// No message is longer: a state, an event, and what surrounds them.
+const MESSAGE_BYTES_MAX: usize = 80 << 20;
+/// A message begins with its kind and its length.
+const HEAD_BYTES: usize = 5;
+
+/// What the host says beside questions: the ground they are judged on.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Order {
+    /// The text of the property file.
+    Rules(String),
+    Surroundings(Surroundings),
+}
+
+/// A question.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Check {
+    pub(super) id: u64,
+    pub(super) me: NodeId,
+    #[serde(with = "scry_protocol::limit::Bytes::<MESSAGE_BYTES_MAX>")]
+    pub(super) state: Vec<u8>,
+    #[serde(with = "scry_protocol::limit::Bytes::<MESSAGE_BYTES_MAX>")]
+    pub(super) timers: Vec<u8>,
+    #[serde(with = "scry_protocol::limit::Bytes::<MESSAGE_BYTES_MAX>")]
+    pub(super) input: Vec<u8>,
+    pub(super) dice: Dice,
+    /// How long the trial may take, in microseconds.
+    pub(super) limit_us: u64,
+}
+
+/// What the speculator says.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Answer {
+    pub(super) id: u64,
+    pub(super) said: Said,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Said {
+    Verdict(Verdict),
+    Late,
+    /// No child could be forked, by error number.
+    ForkFailed(i32),
+    Unreadable(String),
+}
+
+/// A message with a kind that can be told from its first byte.
+pub(super) trait Spoken: Serialize + DeserializeOwned {
+    const KIND: u8;
+    const BYTES_MAX: usize;
+}
+
+impl Spoken for Order {
+    const KIND: u8 = 1;
+    const BYTES_MAX: usize = MESSAGE_BYTES_MAX;
+}
+
+impl Spoken for Check {
+    const KIND: u8 = 2;
+    const BYTES_MAX: usize = MESSAGE_BYTES_MAX;
+}
+
+impl Spoken for Answer {
+    const KIND: u8 = 3;
+    const BYTES_MAX: usize = VERDICT_BYTES_MAX;
+}
+
+/// Writes a message at once, so that the other side wakes once.
+pub(super) fn write<T: Spoken>(stream: &mut UnixStream, message: &T) -> std::io::Result<()> {
+    let mut bytes = vec![0; HEAD_BYTES];
+    rmp_serde::encode::write(&mut bytes, message).map_err(std::io::Error::other)?;
+    let length = bytes.len() - HEAD_BYTES;
+    if length > T::BYTES_MAX {
+        return Err(std::io::Error::other("too long a message"));
+    }
+    bytes[0] = T::KIND;
+    bytes[1..HEAD_BYTES].copy_from_slice(&(length as u32).to_le_bytes());
+    stream.write_all(&bytes)
+}
+
+/// Reads a message, waiting for all of it.
+pub(super) fn read<T: Spoken>(stream: &mut UnixStream) -> std::io::Result<T> {
+    let mut head = [0; HEAD_BYTES];
+    stream.read_exact(&mut head)?;
+    let mut bytes = vec![0; length::<T>(&head)?];
+    stream.read_exact(&mut bytes)?;
+    rmp_serde::from_slice(&bytes).map_err(std::io::Error::other)
+}
+
+/// Takes a message off what was read so far, if all of it is there.
+pub(super) fn take<T: Spoken>(bytes: &mut Vec<u8>) -> std::io::Result<Option<T>> {
+    let Some((head, rest)) = bytes.split_first_chunk::<HEAD_BYTES>() else {
+        return Ok(None);
+    };
+    let length = length::<T>(head)?;
+    let Some(message) = rest.get(..length) else {
+        return Ok(None);
+    };
+    let message = rmp_serde::from_slice(message).map_err(std::io::Error::other)?;
+    bytes.drain(..HEAD_BYTES + length);
+    Ok(Some(message))
+}
+
+fn length<T: Spoken>(&[kind, ref length @ ..]: &[u8; HEAD_BYTES]) -> std::io::Result<usize> {
+    let length = u32::from_le_bytes(*length) as usize;
+    if kind != T::KIND || length > T::BYTES_MAX {
+        return Err(std::io::Error::other("a message out of place"));
+    }
+    Ok(length)
+}
