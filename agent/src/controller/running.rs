@@ -481,12 +481,12 @@ impl Controller {
         };
         run.states = report.progress.states;
         run.depth = report.progress.depth;
+        let (run, view, epoch) = (run.id, run.view.clone(), run.host_epoch);
         self.counts.runs_finished += 1;
         let ended = Word(report.ended).to_string();
         if report.ended == scry_protocol::link::checker::Ended::Unreadable {
             self.fail_open("job-unreadable", 1, report.detail.clone());
         }
-        let (run, view, epoch) = (run.id, run.view.clone(), run.host_epoch);
         if epoch == self.host_epoch {
             self.settle(now, run, view, report.ended);
         }

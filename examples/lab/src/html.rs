@@ -8,7 +8,7 @@ use crate::statistics::sorted;
 
 const WIDTH: f64 = 900.0;
 const LEFT: f64 = 110.0;
-const RIGHT: f64 = 20.0;
+const RIGHT: f64 = 40.0;
 const LANE: f64 = 22.0;
 /// Beyond this many marks in a lane nobody sees more, and pages become slow.
 const MARKS_MAX: usize = 3000;
@@ -22,12 +22,19 @@ body{font:15px/1.45 system-ui,sans-serif;color:var(--ink);background:var(--paper
 h1{font-size:1.5rem}h2{font-size:1.1rem;margin-top:2.2rem}table{border-collapse:collapse;width:100%}\
 th,td{text-align:left;padding:.3rem .8rem .3rem 0;border-bottom:1px solid var(--line);vertical-align:top}\
 td+td,th+th{font-variant-numeric:tabular-nums}svg{width:100%;height:auto}svg text{fill:var(--ink);font:11px system-ui,sans-serif}\
-svg .axis{stroke:var(--line)}p,li{color:var(--soft)}code{font-size:.9em}.scroll{overflow-x:auto}";
+svg .axis{stroke:var(--line)}.lead{font-size:1.15rem;color:var(--ink)}\
+.key i{display:inline-block;width:.7em;height:.7em;margin:0 .4em 0 1.2em}p,li{color:var(--soft)}code{font-size:.9em}.scroll{overflow-x:auto}";
 
 /// Writes the page.
 pub(crate) fn page(comparison: &Comparison) -> String {
-    let mut body = String::new();
+    let mut body = format!(
+        "<p class=\"lead\">{}</p>\n",
+        escaped(&comparison.headline())
+    );
     body += &table(comparison);
+    if !comparison.note.is_empty() {
+        let _ = writeln!(body, "<p>{}</p>", escaped(&comparison.note));
+    }
     body +=
         "<h2>How long joins took</h2>\n<p>Share of joins that took no longer than a time.</p>\n";
     body += &join_times(&comparison.runs);
@@ -93,8 +100,7 @@ fn join_times(runs: &[RunResult]) -> String {
             &format!("{:.0} %", share * 100.0),
         );
     }
-    for step in 0..=4 {
-        let ms = longest * f64::from(step) / 4.0;
+    for ms in ticks(longest) {
         inner += &label(
             x(ms),
             height - bottom + 18.0,
@@ -155,14 +161,9 @@ fn timeline(run: &RunResult) -> String {
             );
         }
     }
-    for step in 0..=6 {
-        let at = longest * f64::from(step) / 6.0;
-        inner += &label(
-            x(at as u64),
-            height - 8.0,
-            "middle",
-            &format!("{:.0} s", at / 1000.0),
-        );
+    for seconds in ticks(longest / 1000.0) {
+        let at = x((seconds * 1000.0) as u64);
+        inner += &label(at, height - 8.0, "middle", &format!("{seconds} s"));
     }
     svg(height, &inner)
 }
@@ -208,11 +209,41 @@ pub(crate) fn points(points: &[(f64, &str, String)], most: f64, unit: &str) -> S
             escaped(said)
         );
     }
-    for step in 0..=4 {
-        let at = most * f64::from(step) / 4.0;
-        inner += &label(x(at), 50.0, "middle", &format!("{at:.1}{unit}"));
+    for at in ticks(most) {
+        inner += &label(x(at), 50.0, "middle", &format!("{at}{unit}"));
     }
     svg(60.0, &inner)
+}
+
+/// Explains colours.
+pub(crate) fn key(entries: &[(&str, &str)]) -> String {
+    let mut text = "<p class=\"key\">".to_owned();
+    for (colour, meaning) in entries {
+        let _ = write!(
+            text,
+            "<i style=\"background:var(--{colour})\"></i>{}",
+            escaped(meaning)
+        );
+    }
+    text + "</p>\n"
+}
+
+/// Returns round numbers from 0 up to `most`, six at the most.
+fn ticks(most: f64) -> Vec<f64> {
+    let step = (most / 5.0).max(f64::MIN_POSITIVE);
+    let power = 10f64.powf(step.log10().floor());
+    let factor = [1.0, 2.0, 5.0, 10.0]
+        .into_iter()
+        .find(|factor| factor * power >= step * 0.999)
+        .unwrap_or(10.0);
+    let count = (most / (factor * power) + 1e-9).floor() as u32;
+    (0..=count)
+        // Written so that sums of tenths do not show their rounding.
+        .map(|at| {
+            let tick = f64::from(at) * factor * power;
+            (tick * 1e6).round() / 1e6
+        })
+        .collect()
 }
 
 fn places(runs: &[RunResult]) -> String {

@@ -83,7 +83,8 @@ impl Experiment {
             "RandTree: {} nodes, {} minutes, {} leave a minute",
             self.nodes, self.minutes, self.churn_per_minute
         );
-        let comparison = Comparison::new(&title, runs);
+        let mut comparison = Comparison::new(&title, runs);
+        comparison.note = PAPER.to_owned();
         let text = format!("\n{title}\n\n{}\n{PAPER}", comparison.text());
         self.output
             .write(&comparison, &text, &html::page(&comparison))

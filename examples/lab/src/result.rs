@@ -68,6 +68,8 @@ pub(crate) struct Comparison {
     pub(crate) title: String,
     /// The runs.
     pub(crate) runs: Vec<RunResult>,
+    /// What to compare it with: the paper's own numbers, say.
+    pub(crate) note: String,
     /// Whether joins took as long in the last run as in the first.
     pub(crate) join_times: Option<Likeness>,
 }
@@ -126,8 +128,30 @@ impl Comparison {
         Self {
             title: title.to_owned(),
             runs,
+            note: String::new(),
             join_times,
         }
+    }
+
+    /// Says in a sentence what there is to see.
+    pub(crate) fn headline(&self) -> String {
+        let Some((first, last)) = self.runs.first().zip(self.runs.last()) else {
+            return String::new();
+        };
+        format!(
+            "{} inconsistent states {}, {} with {}. To that end {} of {} actions ({:.2} %) were changed, and {} vetoed.",
+            first.count.inconsistent_states,
+            match first.steering {
+                Steering::Off => "without agents".to_owned(),
+                _ => format!("with {}", first.name),
+            },
+            last.count.inconsistent_states,
+            last.name,
+            last.count.filtered,
+            last.count.actions,
+            last.changed_share * 100.0,
+            last.count.vetoed,
+        )
     }
 
     /// Returns the rows of the table that compares the runs: a name, a value for each, and the paper's own if it has one.
@@ -154,7 +178,7 @@ impl Comparison {
             }),
             row("predictions", &|run| {
                 format!(
-                    "{} of {} violations",
+                    "{} ({} different)",
                     run.predictions, run.distinct_predictions
                 )
             }),

@@ -78,3 +78,11 @@ fn a_run_without_joins_or_marks_is_drawn_too() {
     check_well_formed(&page(&Comparison::new("empty", vec![empty])));
     check_well_formed(&page(&Comparison::new("nothing", Vec::new())));
 }
+
+#[test]
+fn ticks_are_round_numbers_that_end_before_the_axis_does() {
+    assert_eq!(ticks(9198.0), [0.0, 2000.0, 4000.0, 6000.0, 8000.0]);
+    assert_eq!(ticks(6.0), [0.0, 2.0, 4.0, 6.0]);
+    assert_eq!(ticks(0.4), [0.0, 0.1, 0.2, 0.3, 0.4]);
+    assert_eq!(ticks(1.0), [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]);
+}

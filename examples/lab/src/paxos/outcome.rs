@@ -211,12 +211,18 @@ impl Outcome {
             .collect();
         let body = format!(
             "{}<p>{}. Without agents two values were chosen in {} of {} runs.</p>\n\
-             <h2>Every run by the gap between its rounds</h2>\n{}",
+             <h2>Every run by the gap between its rounds</h2>\n{}{}",
             html::bars(&bars),
             html::escaped(&self.timing()),
             self.unsteered_violations,
             self.unsteered_runs,
             html::points(&points, self.gap_seconds_max, " s"),
+            html::key(&[
+                ("change", "prevented by steering"),
+                ("veto", "prevented by the immediate check"),
+                ("inconsistency", "not prevented"),
+                ("fault", "nothing to prevent"),
+            ]),
         );
         html::document(&self.title(), &body)
     }

@@ -1,9 +1,9 @@
 //! The speculator itself: a parent that forks ahead of the questions, and its children, each of which answers one.
 //!
-//! A child is forked while nobody waits. It fetches the memory it is going to need, waits for its turn, reads the next question off the host's socket, answers
-//! it there, gives the turn to the next child and is gone: between question and answer nobody else need wake up. Since
-//! each child answers once, nothing that a handler does to its process reaches another question. The kernel ends a child
-//! that takes too long.
+//! A child is forked while nobody waits. It fetches the memory it is going to need, waits for its turn, reads the next
+//! question off the host's socket, answers it there, gives the turn to the next child and is gone: between question and
+//! answer nobody else need wake up. Since each child answers once, nothing that a handler does to its process reaches
+//! another question. The kernel ends a child that takes too long.
 //!
 //! What the host says beside questions is for the parent. The child whose turn it is looks at the first byte only and
 //! leaves such a message where it is; the parent reads it, gives up the children that do not know of it, and forks others.
