@@ -19,9 +19,5 @@ mod restore;
 mod snapshot;
 mod stories;
 mod support;
-#[expect(
-    dead_code,
-    reason = "shared with the engine's tests, which use all of it"
-)]
 #[path = "../engine/table.rs"]
 mod table;
