@@ -15,7 +15,7 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::net::UnixStream;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::fcntl::OFlag;
 use nix::sys::prctl::set_pdeathsig;
@@ -39,6 +39,10 @@ use crate::service::Service;
 
 /// How many children wait for a question. While one ends and another is forked in its place, the others answer.
 const CHILDREN_COUNT: usize = 3;
+
+/// How far apart questions are when a child has the time to make itself ready. What that costs is less than this, but
+/// while questions wait it would only keep them waiting.
+const UNHURRIED: Duration = Duration::from_millis(1);
 
 /// What a child notes: that it is its turn, that it has read a question whole (the id follows), that it has answered; or
 /// that what comes is not for it, or that nothing comes any more.
@@ -67,6 +71,8 @@ pub fn serve<S: Service>() {
         turn_writer: File::from(turn_writer),
         children: Vec::new(),
         memory: Vec::new(),
+        ended: Instant::now(),
+        busy: false,
     };
     // An error is the host's end, or nothing that another process would not do better.
     let _ = family.live();
@@ -82,6 +88,9 @@ struct Family<S: Service> {
     children: Vec<Child>,
     /// What a child has ready when its turn comes.
     memory: Vec<Mapped>,
+    /// When the last child ended, and whether questions come so fast that there is no time to have anything ready.
+    ended: Instant,
+    busy: bool,
 }
 
 struct Child {
@@ -127,6 +136,8 @@ impl<S: Service> Family<S> {
             let Some(at) = self.children.iter().position(|c| c.process == process) else {
                 continue;
             };
+            let ended = std::mem::replace(&mut self.ended, Instant::now());
+            self.busy = ended.elapsed() < UNHURRIED;
             let notes = Notes::read(&mut self.children.swap_remove(at).notes);
             match notes {
                 Notes { closed: true, .. } => return Ok(()),
@@ -233,7 +244,9 @@ impl<S: Service> Family<S> {
         if getppid() != parent {
             return Ok(());
         }
-        have_ready(&self.memory);
+        if !self.busy {
+            have_ready(&self.memory);
+        }
         self.turn_reader.read_exact(&mut [0])?;
         notes.write_all(&[TURN])?;
         match self.next(MsgFlags::empty()) {
