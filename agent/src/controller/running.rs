@@ -31,12 +31,12 @@ pub(super) struct Waiting {
 #[derive(Clone, Debug)]
 pub(super) struct Run {
     pub(super) id: RunId,
-    view: View,
+    pub(super) view: View,
     pub(super) started: Time,
     /// When the checker is told to stop, or, having been told, is given up.
     pub(super) deadline: Time,
     told_to_stop: bool,
-    host_epoch: u64,
+    pub(super) host_epoch: u64,
     /// When the snapshot was complete, and how old it was then.
     snapshot_at: Time,
     snapshot_age_ms: u64,
@@ -481,15 +481,12 @@ impl Controller {
         };
         run.states = report.progress.states;
         run.depth = report.progress.depth;
-        let (run, view, epoch) = (run.id, run.view.clone(), run.host_epoch);
         self.counts.runs_finished += 1;
         let ended = Word(report.ended).to_string();
         if report.ended == scry_protocol::link::checker::Ended::Unreadable {
             self.fail_open("job-unreadable", 1, report.detail.clone());
         }
-        if epoch == self.host_epoch {
-            self.settle(now, run, view, report.ended);
-        }
+        self.settle(now, report.ended);
         self.end_run(now, &ended, &report.detail);
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Where nothing happens a short period would otherwise keep a processor busy with finding the same again. A search that
 //! came to its end has nothing left to find. One that ran out of its budget may come further another time, and is
-//! repeated now and then.
+//! repeated, but not all the time.
 
 use scry_protocol::link::checker::Ended;
 use scry_protocol::link::host::InstallFilters;
@@ -11,8 +11,8 @@ use scry_protocol::{Digest, RunId, Snapshot};
 
 use super::*;
 
-/// How long after a search that was cut short the same is searched again.
-const AGAIN_MS: u64 = 1_000;
+/// A search that was cut short is made again after so many times as long as it took.
+const REST_FACTOR: u64 = 4;
 /// How often an unchanged snapshot is written down.
 const LOGGED_MS: u64 = 1_000;
 
@@ -47,16 +47,25 @@ pub(super) struct Settled {
 }
 
 impl Controller {
-    /// Notes that a run came to its end by itself.
-    pub(super) fn settle(&mut self, now: Time, run: RunId, view: View, ended: Ended) {
+    /// Notes that the present run comes to its end by itself.
+    pub(super) fn settle(&mut self, now: Time, ended: Ended) {
+        let Some(run) = self.run.as_ref() else {
+            return;
+        };
+        if run.host_epoch != self.host_epoch {
+            return;
+        }
         let again = match ended {
             Ended::Exhausted => None,
-            Ended::Budget => Some(now.after_millis(AGAIN_MS)),
+            Ended::Budget => {
+                let took_ms = now.millis_since(run.started).max(1);
+                Some(now.after_millis(took_ms.saturating_mul(REST_FACTOR)))
+            }
             Ended::Cancelled | Ended::Unreadable => return,
         };
         self.settled = Some(Settled {
-            view,
-            run,
+            view: run.view.clone(),
+            run: run.id,
             again,
             logged: None,
         });
