@@ -11,6 +11,10 @@ mod differential;
 #[path = "../../../protocol/tests/fuzz/mutate.rs"]
 mod mutate;
 mod pupil;
+#[expect(
+    dead_code,
+    reason = "shared with the engine's tests, which use all of it"
+)]
 #[path = "../engine/reference.rs"]
 mod reference;
 mod remedies;
