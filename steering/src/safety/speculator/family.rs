@@ -44,11 +44,12 @@ const CHILDREN_COUNT: usize = 3;
 /// while questions wait it would only keep them waiting.
 const UNHURRIED: Duration = Duration::from_millis(1);
 
-/// What a child notes: that it is its turn, that it has read a question whole (the id follows), that it has answered; or
-/// that what comes is not for it, or that nothing comes any more.
+/// What a child notes: that it is its turn, that it has read a question whole (the id follows), that it has answered,
+/// that the turn is another's; or that what comes is not for it, or that nothing comes any more.
 const TURN: u8 = b't';
 const READ: u8 = b'r';
 const ANSWERED: u8 = b'a';
+const GAVE_TURN: u8 = b'g';
 const ORDER: u8 = b'o';
 const CLOSED: u8 = b'c';
 
@@ -113,6 +114,7 @@ struct Notes {
     has_turn: bool,
     read: Option<u64>,
     answered: bool,
+    gave_turn: bool,
     order: bool,
     closed: bool,
 }
@@ -145,8 +147,14 @@ impl<S: Service> Family<S> {
                     self.give_up_children();
                     self.begin()?;
                 }
-                Notes { answered: true, .. } => {}
-                Notes { read: Some(id), .. } => {
+                Notes {
+                    gave_turn: true, ..
+                } => {}
+                Notes {
+                    read: Some(id),
+                    answered: false,
+                    ..
+                } => {
                     let said = match status {
                         WaitStatus::Signaled(_, Signal::SIGALRM, _) => Said::Late,
                         status => Said::Verdict(death(Some(status))),
@@ -154,9 +162,8 @@ impl<S: Service> Family<S> {
                     write(&mut self.stream, &Answer { id, said })?;
                     self.turn_writer.write_all(&[TURN])?;
                 }
-                // Killed from outside: how much of a question it has read is not known.
-                Notes { has_turn: true, .. } => return Ok(()),
-                Notes { .. } => {}
+                // Killed from outside: how much of a question it has read is not known, or who has the turn now.
+                _ => return Ok(()),
             }
         }
     }
@@ -268,7 +275,8 @@ impl<S: Service> Family<S> {
         live_at_most(Duration::ZERO);
         write(&mut self.stream, &Answer { id, said })?;
         notes.write_all(&[ANSWERED])?;
-        self.turn_writer.write_all(&[TURN])
+        self.turn_writer.write_all(&[TURN])?;
+        notes.write_all(&[GAVE_TURN])
     }
 }
 
@@ -287,6 +295,7 @@ impl Notes {
             match kind {
                 TURN => notes.has_turn = true,
                 ANSWERED => notes.answered = true,
+                GAVE_TURN => notes.gave_turn = true,
                 ORDER => notes.order = true,
                 CLOSED => notes.closed = true,
                 READ => {
