@@ -144,7 +144,7 @@ pub struct Counts {
     pub unreadable: u64,
     /// Gathers that started anew.
     pub restarts: u64,
-    /// Periods in which no gather could start.
+    /// Periods in which no gather could start, or whose gather was given up for a newer one.
     pub skipped: u64,
 }
 

@@ -5,7 +5,7 @@
 //! - A node that was reset in silence keeps the sockets of its former life and answers whatever comes on them with RST, so
 //!   that peers find out at their next send, not earlier.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -78,7 +78,7 @@ pub(super) struct Streams {
     me: NodeId,
     pub(super) incarnation: Incarnation,
     next: Key,
-    ends: HashMap<Key, End>,
+    ends: BTreeMap<Key, End>,
     /// The open ones of each peer, by age.
     open: BTreeMap<NodeId, Vec<Key>>,
     /// The next serial for each peer. Outlives resets.
@@ -105,7 +105,7 @@ impl Streams {
             me,
             incarnation,
             next: 0,
-            ends: HashMap::new(),
+            ends: BTreeMap::new(),
             open: BTreeMap::new(),
             serials: BTreeMap::new(),
             first_serial: (incarnation.get() / 1000) as u32,

@@ -73,8 +73,7 @@ impl Evidence {
                     .collect();
                 let runs = later().filter(|it| {
                     let is_of_whole = it.entry.run.is_some_and(|run| whole.contains(&run));
-                    is_of_whole
-                        && matches!(&it.entry.what, What::Run { ended, .. } if is_in_order(ended))
+                    is_of_whole && is_searched(it)
                 });
                 whole.len() >= SNAPSHOTS && (!wanted.runs || runs.count() >= SNAPSHOTS)
             })
@@ -204,10 +203,16 @@ fn has_filter_in_force(log: &[Record]) -> bool {
 /// Tells whether a snapshot has so many members and lacks nobody.
 fn is_whole(record: &Record, count: usize) -> bool {
     matches!(&record.entry.what, What::Snapshot { members, missing, fate, .. }
-        if members.len() >= count && missing.is_empty() && (fate == "searched" || fate == "waits"))
+        if members.len() >= count
+            && missing.is_empty()
+            && ["searched", "waits", "unchanged"].contains(&fate.as_str()))
 }
 
-/// Tells whether a run came to its own end.
-fn is_in_order(ended: &str) -> bool {
-    ended == "exhausted" || ended == "budget"
+/// Tells whether a record says that all a snapshot shows was searched, by a run that came to its own end or by one before.
+fn is_searched(record: &Record) -> bool {
+    match &record.entry.what {
+        What::Run { ended, .. } => ended == "exhausted" || ended == "budget",
+        What::Snapshot { fate, .. } => fate == "unchanged",
+        _ => false,
+    }
 }

@@ -130,13 +130,34 @@ impl CheckpointManager {
     }
 
     /// Lets logical time pass, with or without a snapshot of what is then.
+    ///
+    /// A gather that waits for a silent neighbor does not keep the next from starting, or what the others do meanwhile would
+    /// not be seen. Of those under way the oldest is left to its end, so that one comes to an end however short the
+    /// period, and the newest gives way to the next.
     pub(super) fn pass_period(&mut self, now: Time) {
-        let under_way = self.gathers.values().any(|running| !running.on_demand);
         if !self.options.periods_gather {
             self.ask_host(self.store.newest().next());
-        } else if under_way || self.start_gather(now, false).is_err() {
+            return;
+        }
+        if let [_, .., newest] = self.periodic(..)[..] {
+            self.give_up(newest);
+        }
+        if self.start_gather(now, false).is_err() {
             self.counts.skipped += 1;
         }
+    }
+
+    /// Returns the gathers under way that began because it was time, by age.
+    fn periodic(&self, which: impl std::ops::RangeBounds<GatherId>) -> Vec<GatherId> {
+        let gathers = self.gathers.range(which);
+        let periodic = gathers.filter(|(_, running)| !running.on_demand);
+        periodic.map(|(&id, _)| id).collect()
+    }
+
+    fn give_up(&mut self, id: GatherId) {
+        self.gathers.remove(&id);
+        self.forget_requests(id);
+        self.counts.skipped += 1;
     }
 
     fn start_gather(&mut self, now: Time, on_demand: bool) -> Result<GatherId, StartGatherError> {
@@ -325,6 +346,12 @@ impl CheckpointManager {
                     let on_demand = running.on_demand;
                     self.gathers.remove(&id);
                     self.forget_requests(id);
+                    if !on_demand && outcome.is_ok() {
+                        // What an older one would show is over.
+                        for older in self.periodic(..id) {
+                            self.give_up(older);
+                        }
+                    }
                     self.finish(id, on_demand, outcome);
                 }
             }

@@ -130,14 +130,12 @@ impl<S: Service> Node<S> {
             self.counts.malformed += 1;
             return self.reject(key, "what came on it is malformed");
         };
+        if let Some(place) = &envelope.place {
+            end.receiving = Some((place.incarnation, place.serial));
+        }
         if standing == Standing::Fresh {
             let sending = self.open_channel(peer);
             self.streams.mark_open(key, sending);
-        }
-        if let Some(place) = &envelope.place
-            && let Some(end) = self.streams.end(key)
-        {
-            end.receiving = Some((place.incarnation, place.serial));
         }
         self.counts.segments_received += 1;
         self.receive(Origin::Stream(key), peer, &envelope, content)
