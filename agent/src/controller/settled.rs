@@ -2,7 +2,7 @@
 //!
 //! Where nothing happens a short period would otherwise keep a processor busy with finding the same again. A search that
 //! came to its end has nothing left to find. One that ran out of its budget may come further another time, and is
-//! repeated, but not all the time.
+//! repeated, but not all the time; what it does not find again stays proved by the search before.
 
 use scry_protocol::link::checker::Ended;
 use scry_protocol::link::host::InstallFilters;
@@ -54,6 +54,14 @@ impl Controller {
         };
         if run.host_epoch != self.host_epoch {
             return;
+        }
+        if ended == Ended::Budget
+            && let Some(before) = self.settled.as_ref().filter(|it| it.view == run.view)
+        {
+            // What an earlier search of the same proved still is, however far this one came.
+            for active in self.active.values_mut().filter(|it| it.run == before.run) {
+                active.run = run.id;
+            }
         }
         let again = match ended {
             Ended::Exhausted => None,

@@ -61,6 +61,33 @@ fn the_filters_that_a_search_proved_outlive_their_lease_while_nothing_changes() 
 }
 
 #[test]
+fn a_search_of_the_same_that_was_cut_short_takes_no_filter_back() {
+    let mut bench = Bench::steering();
+    let run = bench.begin();
+    bench.find(7);
+    bench.checker(report(run, Ended::Budget));
+    bench.pass(60_000 / 2);
+    bench.same_snapshot(0);
+    let again = bench.running();
+    assert_ne!(again, run);
+    bench.checker(report(again, Ended::Budget));
+    assert_eq!(
+        bench.in_force(),
+        1,
+        "the first search proved it for this very state"
+    );
+    bench.pass(1_000);
+    bench.same_snapshot(0);
+    assert_ne!(bench.running(), again);
+    bench.end();
+    assert_eq!(
+        bench.in_force(),
+        0,
+        "a search of everything found no need of it"
+    );
+}
+
+#[test]
 fn a_snapshot_that_waited_and_shows_nothing_new_is_passed_over() {
     let mut bench = Bench::steering();
     bench.begin();

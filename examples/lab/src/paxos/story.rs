@@ -225,7 +225,7 @@ impl Story {
             tuning: Tuning {
                 period_ms: self.period_ms,
                 // A search must not keep the next snapshot waiting for long: the rounds may follow each other closely.
-                time_ms: 60,
+                time_ms: 100,
                 states: 1_000_000,
                 depth: 16,
                 ttl_ms: 10_000,

@@ -375,11 +375,11 @@ fn a_31_a_silent_neighbor_does_not_hide_what_the_others_do_meanwhile() {
     assert!(world.snapshots.is_empty(), "they all wait for node 2");
     world.frames = silent;
     world.deliver();
-    let of_first = world
+    let mut of_first = world
         .snapshots
         .iter()
         .filter(|(_, snapshot)| snapshot.by == node(0));
-    let (_, last) = of_first.last().expect("the newest is complete");
+    let (_, last) = of_first.next_back().expect("the newest is complete");
     assert!(last.is_complete());
     assert_eq!(read(last, 1).state, [19], "as it was when the newest asked");
     assert_eq!(world.failures, []);
