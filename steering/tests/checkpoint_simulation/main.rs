@@ -247,8 +247,8 @@ fn amnesia() {
     let summary = run(Scenario {
         name: "amnesia",
         amnesia: true,
-        crashes: 15,
-        host_link_ms: 60,
+        crashes: 40,
+        host_link_ms: 100,
         down_ms: 40,
         ..ROUGH
     });
