@@ -290,7 +290,7 @@ impl Controller {
         }
     }
 
-    fn note_installed(
+    pub(super) fn note_installed(
         &mut self,
         id: FilterId,
         violation: ViolationId,

@@ -6,7 +6,6 @@
 
 use scry_protocol::link::checker::Ended;
 use scry_protocol::link::host::InstallFilters;
-use scry_protocol::record::describe;
 use scry_protocol::{Digest, RunId, Snapshot};
 
 use super::*;
@@ -114,7 +113,8 @@ impl Controller {
         let half_ms = self.options.filter_ttl_ms / 2;
         let mut filters = Vec::new();
         for active in self.active.values_mut() {
-            if active.run == run && active.until.millis_since(now) < half_ms {
+            let proved = active.run == run && active.in_force;
+            if proved && active.until.millis_since(now) < half_ms {
                 active.until = now.after_millis(active.filter.ttl_ms);
                 filters.push(active.filter.clone());
             }
@@ -122,20 +122,8 @@ impl Controller {
         if filters.is_empty() {
             return;
         }
-        self.counts.filters_renewed += filters.len() as u64;
         for filter in &filters {
-            let what = What::FilterInstalled {
-                property: filter.property.clone(),
-                filters: describe(filter),
-                action: Word(filter.action),
-                mode: Word(filter.mode),
-                ttl_ms: filter.ttl_ms,
-                hits_max: filter.hits_max,
-                renewed: true,
-                told_service: false,
-            };
-            let entry = Entry::new(what).of_run(run).of_violation(filter.violation);
-            self.log(entry.of_filter(filter.id));
+            self.note_installed(filter.id, filter.violation, true, false);
         }
         let frame = InstallFilters { run, filters };
         self.outputs.push_back(Output::Host(frame.into()));
