@@ -67,7 +67,7 @@ pub enum ReadTraceError {
 ///
 /// # Errors
 ///
-/// When the bytes are not packed as [`write`] packs.
+/// When the bytes are not packed as [`write()`] packs.
 pub fn unpack(bytes: &[u8]) -> Result<Vec<u8>, ReadTraceError> {
     let packed: Packed = rmp_serde::from_slice(bytes).map_err(ReadTraceError::Packing)?;
     Ok(packed.unpack(JSON_BYTES_MAX)?)
