@@ -15,6 +15,8 @@ use crate::checkpoint::channel::Lane;
 use crate::checkpoint::quota::Absolute;
 use crate::checkpoint::recorder::Capture;
 
+mod periods;
+
 fn node(id: u32) -> NodeId {
     NodeId::new(id)
 }
@@ -318,103 +320,6 @@ fn a_24_answers_force_no_checkpoint() {
     world.deliver();
     assert_eq!(numbers(&world.snapshot()), [50, 2]);
     assert_eq!(world.node(1).recorder.number(), number(2));
-}
-
-#[test]
-fn a_31_snapshots_come_by_the_clock() {
-    let mut world = World::new(
-        2,
-        &Options {
-            period_ms: Some(10_000),
-            ..Options::default()
-        },
-    );
-    for _ in 0..30 {
-        assert!(world.manager(0).poll_timeout().is_some());
-        world.pass(1_000);
-        world.deliver();
-    }
-    assert_eq!(world.snapshots.len(), 6, "three each");
-}
-
-#[test]
-fn a_31_a_silent_neighbor_does_not_hide_what_the_others_do_meanwhile() {
-    let mut world = World::new(
-        3,
-        &Options {
-            period_ms: Some(10),
-            ..Options::default()
-        },
-    );
-    // Nothing from or to node 2 passes, for less time than a round waits.
-    let mut silent = Vec::new();
-    for _ in 0..20 {
-        world.pass(10);
-        world.node(1).counter += 1;
-        while world
-            .frames
-            .iter()
-            .any(|(from, to, _)| *from != node(2) && *to != node(2))
-        {
-            let frames = std::mem::take(&mut world.frames);
-            let apart =
-                |(from, to, _): &(NodeId, NodeId, Vec<u8>)| *from == node(2) || *to == node(2);
-            let (held, passing): (Vec<_>, Vec<_>) = frames.into_iter().partition(apart);
-            silent.extend(held);
-            for (from, to, frame) in passing {
-                let now = world.now;
-                let node = world.nodes.get_mut(&to).expect("a node of this world");
-                node.manager
-                    .handle_frame(now, from, &frame)
-                    .expect("a frame");
-            }
-            world.settle();
-        }
-        silent.append(&mut world.frames);
-    }
-    assert!(world.snapshots.is_empty(), "they all wait for node 2");
-    world.frames = silent;
-    world.deliver();
-    let mut of_first = world
-        .snapshots
-        .iter()
-        .filter(|(_, snapshot)| snapshot.by == node(0));
-    let (_, last) = of_first.next_back().expect("the newest is complete");
-    assert!(last.is_complete());
-    assert_eq!(read(last, 1).state, [19], "as it was when the newest asked");
-    assert_eq!(world.failures, []);
-    // The oldest was given up with it: what it shows is over.
-    assert_eq!(world.manager(0).gathers.len(), 0);
-}
-
-#[test]
-fn a_32_gathers_on_demand_run_beside_periodic_ones() {
-    let mut world = World::new(
-        3,
-        &Options {
-            period_ms: Some(10_000),
-            ..Options::default()
-        },
-    );
-    world.pass(10_000);
-    let (first, second) = (world.gather(0), world.gather(0));
-    assert_ne!(first, second);
-    world.deliver();
-    assert_eq!(world.snapshots.len(), 5);
-    assert!(
-        world
-            .snapshots
-            .iter()
-            .all(|(_, snapshot)| snapshot.is_complete())
-    );
-    for _ in 0..4 {
-        world.gather(0);
-    }
-    let now = world.now;
-    assert_eq!(
-        world.manager(0).handle_demand(now),
-        Err(StartGatherError::Busy)
-    );
 }
 
 #[test]
