@@ -138,6 +138,11 @@ impl Received {
 
     /// Notes an arrival. Messages more than [`WINDOW`](Self::WINDOW) behind the newest are given up for lost.
     pub fn note(&mut self, sequence: u64) -> Arrival {
+        // Nearly always the next one comes, and none is missing.
+        if sequence == self.up_to + 1 && self.beyond == 0 {
+            self.up_to = sequence;
+            return Arrival::New;
+        }
         if self.contains(sequence) {
             return Arrival::Old;
         }
@@ -152,6 +157,18 @@ impl Received {
         self.up_to += u64::from(arrived);
         self.beyond = self.beyond.checked_shr(arrived).unwrap_or(0);
         Arrival::New
+    }
+
+    /// Notes the arrival of several in order, of which this is the last.
+    pub fn note_run(&mut self, last: u64, count: u64) {
+        let before = last.saturating_sub(count);
+        if before == self.up_to && self.beyond == 0 {
+            self.up_to = last;
+            return;
+        }
+        for sequence in before + 1..=last {
+            self.note(sequence);
+        }
     }
 
     /// Tells whether a message has arrived or is given up.
@@ -224,6 +241,9 @@ pub enum ReadEnvelopeError {
     /// A number in it is out of its range.
     #[error("a number in the stamp is out of range")]
     OutOfRange,
+    /// They leave out what follows from an envelope before them, and there was none.
+    #[error("the stamp follows from one that never came")]
+    NothingBefore,
 }
 
 impl Envelope {
@@ -231,27 +251,15 @@ impl Envelope {
     const VERSION: u8 = 1;
     const HAS_PLACE: u8 = 1;
     const HAS_ACKNOWLEDGED: u8 = 2;
+    /// Number and place are as the envelope before lets expect, and left out.
+    const FOLLOWS: u8 = 4;
 
     /// No envelope is longer.
     pub const BYTES_MAX: usize = 1 + 8 * varint::BYTES_MAX;
 
     /// Appends the envelope; the message follows it.
     pub fn write(&self, out: &mut Vec<u8>) {
-        // Put together aside, so that `out` grows once.
-        let mut bytes = [0; Self::BYTES_MAX];
-        bytes[0] = Self::VERSION << 4;
-        let mut length = varint::set(&mut bytes, 1, self.number.get());
-        if let Some(place) = &self.place {
-            bytes[0] |= Self::HAS_PLACE;
-            length = varint::set(&mut bytes, length, place.incarnation.get());
-            length = varint::set(&mut bytes, length, place.serial.into());
-            length = varint::set(&mut bytes, length, place.sequence);
-        }
-        if let Some(acknowledged) = &self.acknowledged {
-            bytes[0] |= Self::HAS_ACKNOWLEDGED;
-            length = acknowledged.set(&mut bytes, length);
-        }
-        out.extend_from_slice(&bytes[..length]);
+        self.append(false, out);
     }
 
     /// Reads an envelope and returns what follows it.
@@ -260,23 +268,53 @@ impl Envelope {
     ///
     /// When the bytes do not begin with one.
     pub fn read(bytes: &[u8]) -> Result<(Self, &[u8]), ReadEnvelopeError> {
+        Self::split(bytes, || None)
+    }
+
+    #[inline]
+    fn append(&self, follows: bool, out: &mut Vec<u8>) {
+        // Put together aside, so that `out` grows once.
+        let mut bytes = [0; Self::BYTES_MAX];
+        bytes[0] = Self::VERSION << 4;
+        let mut length = 1;
+        if follows {
+            bytes[0] |= Self::FOLLOWS;
+        } else {
+            length = varint::set(&mut bytes, length, self.number.get());
+            if let Some(place) = &self.place {
+                bytes[0] |= Self::HAS_PLACE;
+                length = varint::set(&mut bytes, length, place.incarnation.get());
+                length = varint::set(&mut bytes, length, place.serial.into());
+                length = varint::set(&mut bytes, length, place.sequence);
+            }
+        }
+        if let Some(acknowledged) = &self.acknowledged {
+            bytes[0] |= Self::HAS_ACKNOWLEDGED;
+            length = acknowledged.set(&mut bytes, length);
+        }
+        out.extend_from_slice(&bytes[..length]);
+    }
+
+    #[inline]
+    fn split(
+        bytes: &[u8],
+        expected: impl FnOnce() -> Option<(CheckpointNumber, Option<Place>)>,
+    ) -> Result<(Self, &[u8]), ReadEnvelopeError> {
         let (&first, mut rest) = bytes.split_first().ok_or(ReadEnvelopeError::Truncated)?;
-        let known = Self::HAS_PLACE | Self::HAS_ACKNOWLEDGED;
+        let known = Self::HAS_PLACE | Self::HAS_ACKNOWLEDGED | Self::FOLLOWS;
         if first >> 4 != Self::VERSION || first & 0x0f & !known != 0 {
             return Err(ReadEnvelopeError::UnknownVersion(first));
         }
         let input = &mut rest;
-        let number =
-            CheckpointNumber::new(number(input)?).map_err(|_| ReadEnvelopeError::OutOfRange)?;
-        let place = if first & Self::HAS_PLACE != 0 {
-            Some(Place::read(input)?)
-        } else {
-            None
+        let (number, place) = match first & (Self::HAS_PLACE | Self::FOLLOWS) {
+            Self::FOLLOWS => expected().ok_or(ReadEnvelopeError::NothingBefore)?,
+            0 => (checkpoint_number(input)?, None),
+            Self::HAS_PLACE => (checkpoint_number(input)?, Some(Place::read(input)?)),
+            _ => return Err(ReadEnvelopeError::UnknownVersion(first)),
         };
-        let acknowledged = if first & Self::HAS_ACKNOWLEDGED != 0 {
-            Some(Acknowledged::read(input)?)
-        } else {
-            None
+        let acknowledged = match first & Self::HAS_ACKNOWLEDGED {
+            0 => None,
+            _ => Some(Acknowledged::read(input)?),
         };
         let envelope = Self {
             number,
@@ -292,32 +330,34 @@ impl Envelope {
 /// Both ends keep one and put every message through it, in order.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Succession {
-    last: Option<(CheckpointNumber, Option<Place>)>,
+    last: Option<Last>,
+}
+
+/// What the last envelope of a succession said, without what it acknowledged.
+#[derive(Clone, Copy, Debug)]
+struct Last {
+    number: CheckpointNumber,
+    place: Option<Place>,
 }
 
 impl Succession {
-    /// In the first byte of a stamp: number and place are as the one before lets expect, and left out.
-    const FOLLOWS: u8 = 4;
+    /// A stamp of which everything follows from the one before.
+    const NEXT: u8 = Envelope::VERSION << 4 | Envelope::FOLLOWS;
 
     /// Appends an envelope, as [`Envelope::write`] does, in as few bytes as its predecessor allows.
+    #[inline]
     pub fn write(&mut self, envelope: &Envelope, out: &mut Vec<u8>) {
-        let this = (envelope.number, envelope.place);
-        let follows = self.expected() == Some(this);
-        self.last = Some(this);
+        let follows = match &mut self.last {
+            Some(last) => last.is_followed_by(envelope) && last.go_on(),
+            None => false,
+        };
+        if follows && envelope.acknowledged.is_none() {
+            return out.push(Self::NEXT);
+        }
         if !follows {
-            return envelope.write(out);
+            self.last = Some(Last::of(envelope));
         }
-        let begin = out.len();
-        match &envelope.acknowledged {
-            None => out.push(Envelope::VERSION << 4),
-            Some(acknowledged) => {
-                let mut bytes = [0; Envelope::BYTES_MAX];
-                bytes[0] = Envelope::VERSION << 4 | Envelope::HAS_ACKNOWLEDGED;
-                let length = acknowledged.set(&mut bytes, 1);
-                out.extend_from_slice(&bytes[..length]);
-            }
-        }
-        out[begin] |= Self::FOLLOWS;
+        envelope.append(follows, out);
     }
 
     /// Reads an envelope and returns what follows it.
@@ -326,42 +366,65 @@ impl Succession {
     ///
     /// When the bytes do not begin with one, or with one that refers to a predecessor there was not.
     pub fn read<'a>(&mut self, bytes: &'a [u8]) -> Result<(Envelope, &'a [u8]), ReadEnvelopeError> {
-        let (&first, mut rest) = bytes.split_first().ok_or(ReadEnvelopeError::Truncated)?;
-        let envelope = if first & Self::FOLLOWS == 0 {
-            let (envelope, after) = Envelope::read(bytes)?;
-            rest = after;
-            envelope
-        } else {
-            let known = Self::FOLLOWS | Envelope::HAS_ACKNOWLEDGED;
-            if first >> 4 != Envelope::VERSION || first & 0x0f & !known != 0 {
-                return Err(ReadEnvelopeError::UnknownVersion(first));
-            }
-            let (number, place) = self.expected().ok_or(ReadEnvelopeError::OutOfRange)?;
-            let acknowledged = match first & Envelope::HAS_ACKNOWLEDGED {
-                0 => None,
-                _ => Some(Acknowledged::read(&mut rest)?),
-            };
-            Envelope {
-                number,
-                place,
-                acknowledged,
-            }
-        };
-        self.last = Some((envelope.number, envelope.place));
+        let mut follows = false;
+        let (envelope, rest) = Envelope::split(bytes, || {
+            follows = true;
+            let last = self.last.as_mut()?;
+            last.go_on().then_some((last.number, last.place))
+        })?;
+        if !follows {
+            self.last = Some(Last::of(&envelope));
+        }
         Ok((envelope, rest))
     }
 
-    fn expected(&self) -> Option<(CheckpointNumber, Option<Place>)> {
-        let (number, place) = self.last?;
-        let place = match place {
-            None => None,
-            Some(place) if place.sequence < SEQUENCE_MAX => Some(Place {
-                sequence: place.sequence + 1,
-                ..place
-            }),
-            Some(_) => return None,
-        };
-        Some((number, place))
+    /// Reads an envelope if all of it follows from the one before, as most do; else nothing has been read.
+    #[inline]
+    pub fn read_next<'a>(&mut self, bytes: &'a [u8]) -> Option<&'a [u8]> {
+        let (&first, rest) = bytes.split_first()?;
+        let follows = first == Self::NEXT && self.last.as_mut()?.go_on();
+        follows.then_some(rest)
+    }
+
+    /// Returns the place of the last message.
+    pub fn place(&self) -> Option<Place> {
+        self.last?.place
+    }
+}
+
+impl Last {
+    fn of(envelope: &Envelope) -> Self {
+        Self {
+            number: envelope.number,
+            place: envelope.place,
+        }
+    }
+
+    #[inline]
+    fn is_followed_by(&self, envelope: &Envelope) -> bool {
+        self.number == envelope.number
+            && match (&self.place, &envelope.place) {
+                (None, None) => true,
+                (Some(last), Some(this)) => {
+                    last.sequence.wrapping_add(1) == this.sequence
+                        && last.serial == this.serial
+                        && last.incarnation == this.incarnation
+                }
+                _ => false,
+            }
+    }
+
+    /// Becomes what follows from it; tells whether anything does.
+    #[inline]
+    fn go_on(&mut self) -> bool {
+        match &mut self.place {
+            Some(place) if place.sequence >= SEQUENCE_MAX => false,
+            Some(place) => {
+                place.sequence += 1;
+                true
+            }
+            None => true,
+        }
     }
 }
 
@@ -402,6 +465,10 @@ impl Acknowledged {
 
 fn number(input: &mut &[u8]) -> Result<u64, ReadEnvelopeError> {
     varint::take(input).ok_or(ReadEnvelopeError::Truncated)
+}
+
+fn checkpoint_number(input: &mut &[u8]) -> Result<CheckpointNumber, ReadEnvelopeError> {
+    CheckpointNumber::new(number(input)?).map_err(|_| ReadEnvelopeError::OutOfRange)
 }
 
 fn channel(input: &mut &[u8]) -> Result<(Incarnation, u32), ReadEnvelopeError> {
@@ -460,6 +527,20 @@ mod tests {
         }
 
         #[test]
+        fn a_run_is_its_messages(before in prop::collection::vec(1u64..30, 0..20), last in 0u64..60, count in 0u64..40) {
+            let mut singly = Received::default();
+            for sequence in before {
+                singly.note(sequence);
+            }
+            let mut together = singly;
+            together.note_run(last, count.min(last));
+            for sequence in last - count.min(last) + 1..=last {
+                singly.note(sequence);
+            }
+            prop_assert_eq!(together, singly);
+        }
+
+        #[test]
         fn a_succession_of_envelopes_reads_back(
             steps in prop::collection::vec((0u64..3, 0u8..8, prop::option::of(0u64..9), any::<u8>()), 0..40),
         ) {
@@ -478,7 +559,15 @@ mod tests {
                 let mut bytes = Vec::new();
                 there.write(&envelope, &mut bytes);
                 bytes.push(message);
+                let mut quickly = here;
+                let next = quickly.read_next(&bytes);
+                prop_assert_eq!(next.is_some(), bytes.len() == 2, "all others are longer");
                 prop_assert_eq!(here.read(&bytes), Ok((envelope, &[message][..])));
+                if let Some(rest) = next {
+                    prop_assert_eq!(rest, &[message][..]);
+                    prop_assert_eq!(quickly.place(), envelope.place);
+                    prop_assert_eq!(envelope.acknowledged, None);
+                }
             }
         }
     }
@@ -503,13 +592,18 @@ mod tests {
             lengths.push(bytes.len());
         }
         assert_eq!(lengths, [14, 1, 1, 14, 1]);
-        let first = [Envelope::VERSION << 4 | Succession::FOLLOWS];
-        let read = Succession::default().read(&first);
-        assert_eq!(
-            read,
-            Err(ReadEnvelopeError::OutOfRange),
-            "there is none before it"
-        );
+    }
+
+    #[test]
+    fn a_stamp_that_follows_from_nothing_is_refused() {
+        let follows = [Envelope::VERSION << 4 | Envelope::FOLLOWS];
+        let refused = Err(ReadEnvelopeError::NothingBefore);
+        assert_eq!(Succession::default().read(&follows), refused);
+        assert_eq!(Envelope::read(&follows), refused);
+        // With a place of its own it would not follow.
+        let both = follows[0] | Envelope::HAS_PLACE;
+        let refused = Err(ReadEnvelopeError::UnknownVersion(both));
+        assert_eq!(Envelope::read(&[both, 1, 1, 1, 1]), refused);
     }
 
     #[test]

@@ -6,7 +6,7 @@
 //! | module | what it holds | where it runs |
 //! |---|---|---|
 //! | [`recorder`] | the checkpoint number, the stamp on every message, the checkpoint before the handler | host |
-//! | [`channel`] | which messages were sent, acknowledged, received | host |
+//! | [`channel`], `kept` | which messages were sent, acknowledged, received | host |
 //! | [`manager`] | answering peers, gathering snapshots: drives all below | agent |
 //! | [`store`] | own checkpoints by number, under a quota | agent |
 //! | [`exchange`] | what each peer has already: differences and duplicates | agent |
@@ -28,6 +28,7 @@ pub mod channel;
 pub mod exchange;
 pub mod flight;
 pub mod gather;
+mod kept;
 pub mod manager;
 pub mod neighborhood;
 pub mod quota;

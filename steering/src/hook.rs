@@ -47,7 +47,7 @@ use std::sync::atomic::Ordering;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use scry_protocol::channel::Envelope;
+use scry_protocol::channel::{Envelope, Place};
 use scry_protocol::checkpoint::WriteCheckpointError;
 use scry_protocol::filter::{Filter, Mode};
 use scry_protocol::link::host::{
@@ -271,7 +271,7 @@ impl Hook {
     ) {
         self.received_messages += 1;
         self.seen.note(now, from, transport);
-        self.count_from(from);
+        self.count_from(from, 1);
         let taken = self
             .recorder
             .handle_message(now, from, transport, envelope, capture);
@@ -280,7 +280,34 @@ impl Hook {
         }
     }
 
+    /// Learns of several messages that came in order on one connection, each stamped as the one before lets expect
+    /// ([`Succession::read_next`]), which is much cheaper than to learn of each. They may have been handled by now, if no
+    /// filter was in force ([`is_unfiltered`](Self::is_unfiltered)) and nothing else was asked of the hook but
+    /// [`admit`](Self::admit) and [`stamp`](Self::stamp): no checkpoint can have been due between them.
+    ///
+    /// [`Succession::read_next`]: scry_protocol::channel::Succession::read_next
+    pub fn receive_run(
+        &mut self,
+        now: Time,
+        from: NodeId,
+        transport: Transport,
+        last: Option<Place>,
+        count: u32,
+    ) {
+        self.received_messages += u64::from(count);
+        self.seen.note(now, from, transport);
+        self.count_from(from, count);
+        self.recorder.handle_run(from, transport, last, count);
+    }
+
+    /// Tells whether no filter is in force: every answer is [`Verdict::Run`].
+    #[inline]
+    pub fn is_unfiltered(&self) -> bool {
+        self.gate.is_open()
+    }
+
     /// Returns what goes out with a message.
+    #[inline]
     pub fn stamp(&mut self, now: Time, to: NodeId, lane: Lane, message: &[u8]) -> Envelope {
         let envelope = self.recorder.stamp(now, to, lane, message);
         self.sent_messages += 1;
@@ -449,16 +476,25 @@ impl Hook {
         }
     }
 
-    /// Counts a message by its sender, for the disarmer.
-    fn count_from(&mut self, from: NodeId) {
-        if self.peers.len() >= PEERS_MAX && self.peers.get_mut(&from).is_none() {
-            return;
-        }
-        let shared = &self.shared;
-        let learn = || shared.with_leases(|leases| leases.peer(from));
-        let received = &self.peers.entry(from, learn).received;
+    /// Counts messages by their sender, for the disarmer.
+    #[inline]
+    fn count_from(&mut self, from: NodeId, count: u32) {
+        let Some(peer) = self.peers.get_mut(&from) else {
+            return self.count_first(from, count);
+        };
         // Nobody else writes this counter, so a load and a store do not lose anything.
-        received.store(received.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        let received = peer.received.load(Ordering::Relaxed);
+        let received = received + u64::from(count);
+        peer.received.store(received, Ordering::Relaxed);
+    }
+
+    #[cold]
+    fn count_first(&mut self, from: NodeId, count: u32) {
+        if self.peers.len() < PEERS_MAX {
+            let peer = self.shared.with_leases(|leases| leases.peer(from));
+            peer.received.fetch_add(count.into(), Ordering::Relaxed);
+            self.peers.entry(from, || peer);
+        }
     }
 }
 

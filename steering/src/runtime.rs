@@ -9,6 +9,7 @@
 //! | [`handle`] | what the application holds of a running node |
 //! | [`report`] | what happened at a node, one event at a time |
 //! | `streams`, `connection` | connections as the model has them, and the task that serves each |
+//! | `outflow` | what waits to be written on one |
 //! | `datagrams` | messages on their own |
 //! | [`wire`] | how both look on the wire |
 //! | [`emulation`] | delay, loss and rate that a link is given on purpose |
@@ -36,6 +37,8 @@ pub mod handle;
 mod node;
 #[cfg(feature = "runtime")]
 pub mod options;
+#[cfg(feature = "runtime")]
+mod outflow;
 #[cfg(feature = "runtime")]
 pub mod report;
 #[cfg(feature = "runtime")]

@@ -1,10 +1,13 @@
 //! What hook and agent cost a service: messages a second through an echo between two nodes, over UDP and TCP, with both
 //! and without, in turns in one process.
 //!
-//! `cargo bench -p scry-agent --bench runtime`, with `-- --json` for machines and `-- --turns N` for more turns. Each row
-//! has its two pairs of nodes running side by side; a turn is a few thousand echoes through the one and as many through
-//! the other, and what is compared are the two halves of one turn, since the machine may be slower a second later. A
-//! window of one waits for each answer before it asks again; a wider one asks ahead, so that a message costs next to
+//! `cargo bench -p scry-agent --bench runtime`, with `-- --json` for machines and `-- --blocks N` for more or fewer blocks.
+//! A turn is a few thousand echoes through a pair of nodes with hook and agent, as many through one without, and as many
+//! through another without; what is compared are parts of one turn, since the machine may be slower a second later. Where
+//! its memory lies makes a pair a few percent faster or slower for all its life, so each block of turns has pairs of its
+//! own. How the second pair without compares with the first shows what is left of that: a difference no larger is none.
+//!
+//! A window of one waits for each answer before it asks again; a wider one asks ahead, so that a message costs next to
 //! nothing but what nodes and hooks do with it.
 
 mod agents;
@@ -29,8 +32,10 @@ const TWO: NodeId = NodeId::new(2);
 const PATIENCE: Duration = Duration::from_secs(120);
 /// What is asked of the hook: so much of the throughput stays.
 const GOAL: f64 = 0.97;
+/// Turns in a block.
+const TURNS: usize = 9;
 
-/// What is measured: the transport, how many questions are under way, and how many make half a turn.
+/// What is measured: the transport, how many questions are under way, and how many a pair is asked in a turn.
 const ROWS: [(Way, u32, u32); 4] = [
     (Way::Datagram, 1, 500),
     (Way::Datagram, 32, 5_000),
@@ -44,14 +49,16 @@ fn main() -> anyhow::Result<()> {
     let has = |name: &str| arguments.iter().any(|argument| argument == name);
     // `cargo test --benches` starts a bench without `--bench`: then it only has to show that it works.
     let test = has("--test") || !has("--bench");
-    let turns: usize = match arguments.iter().position(|argument| argument == "--turns") {
+    let blocks: usize = match arguments.iter().position(|argument| argument == "--blocks") {
         Some(at) => arguments
             .get(at + 1)
             .and_then(|count| count.parse().ok())
-            .context("--turns needs a number")?,
+            .filter(|count| *count > 0)
+            .context("--blocks needs a number")?,
         None if test => 1,
-        None => 61,
+        None => 15,
     };
+    let turns = if test { 1 } else { TURNS };
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
@@ -59,28 +66,44 @@ fn main() -> anyhow::Result<()> {
     let mut rows = Vec::new();
     for (way, window, rounds) in ROWS {
         let rounds = if test { rounds / 20 } else { rounds };
-        rows.push(runtime.block_on(compare(way, window, rounds, turns))?);
+        let mut taken = Vec::new();
+        for block in 1..=blocks {
+            eprint!(
+                "\r{} window {window}: block {block} of {blocks} ",
+                way.name()
+            );
+            taken.extend(runtime.block_on(measure(way, window, rounds, turns))?);
+        }
+        rows.push(Row::of(way, window, &taken));
     }
+    eprintln!();
     if has("--json") {
         let rows: Vec<_> = rows.iter().map(Row::json).collect();
-        println!("{}", json!({ "turns": turns, "rows": rows }));
+        println!(
+            "{}",
+            json!({ "blocks": blocks, "turns": turns, "rows": rows })
+        );
         return Ok(());
     }
-    println!("medians of {turns} turns; ratios are medians of the turns' ratios");
+    println!(
+        "medians of {blocks} blocks of {turns} turns; ratios are medians of the turns' ratios"
+    );
     for row in rows {
         println!(
-            "{:<3} window {:>2}: {:>7.0} messages/s without, {:>7.0} with hook and agent: {:>5.1} % by the clock ({}), {:>5.1} % by processor time",
+            "{:<3} window {:>2}: {:>7.0} messages/s without, {:>7.0} with hook and agent: {:>5.1} % by the clock ({}), {:>5.1} % by processor time; without against without {:>5.1} and {:>5.1} %",
             row.way.name(),
             row.window,
             row.plain,
             row.hooked,
-            row.ratio * 100.0,
-            if row.ratio >= GOAL {
+            row.ratio.wall * 100.0,
+            if row.ratio.wall >= GOAL {
                 "≥ 97 met"
             } else {
                 "≥ 97 MISSED"
             },
-            row.cpu_ratio * 100.0,
+            row.ratio.cpu * 100.0,
+            row.control.wall * 100.0,
+            row.control.cpu * 100.0,
         );
     }
     Ok(())
@@ -94,30 +117,56 @@ struct Row {
     plain: f64,
     /// And with them.
     hooked: f64,
-    /// The second over the first, by the clock.
-    ratio: f64,
-    /// The same by processor time of the nodes' process.
-    cpu_ratio: f64,
+    /// The second over the first.
+    ratio: Cost,
+    /// The same for nodes without hook and agent over others without.
+    control: Cost,
+}
+
+/// What a message takes in microseconds, or the quotient of two such, by the clock and by processor time of the nodes'
+/// process.
+#[derive(Clone, Copy)]
+struct Cost {
+    wall: f64,
+    cpu: f64,
+}
+
+/// What the three pairs took in one turn.
+struct Turn {
+    plain: Cost,
+    control: Cost,
+    hooked: Cost,
 }
 
 impl Row {
+    fn of(way: Way, window: u32, turns: &[Turn]) -> Self {
+        let middle = |value: &dyn Fn(&Turn) -> f64| median(turns.iter().map(value));
+        let ratio = |other: fn(&Turn) -> Cost| Cost {
+            wall: middle(&|turn| turn.plain.wall / other(turn).wall),
+            cpu: middle(&|turn| turn.plain.cpu / other(turn).cpu),
+        };
+        Self {
+            way,
+            window,
+            plain: 1e6 / middle(&|turn| turn.plain.wall),
+            hooked: 1e6 / middle(&|turn| turn.hooked.wall),
+            ratio: ratio(|turn| turn.hooked),
+            control: ratio(|turn| turn.control),
+        }
+    }
+
     fn json(&self) -> serde_json::Value {
         json!({
             "transport": self.way.name(),
             "window": self.window,
             "plain_messages_per_second": self.plain,
             "hooked_messages_per_second": self.hooked,
-            "ratio": self.ratio,
-            "cpu_ratio": self.cpu_ratio,
+            "ratio": self.ratio.wall,
+            "cpu_ratio": self.ratio.cpu,
+            "control_ratio": self.control.wall,
+            "control_cpu_ratio": self.control.cpu,
         })
     }
-}
-
-/// What half a turn took for each message, in microseconds.
-#[derive(Clone, Copy)]
-struct Half {
-    wall_us: f64,
-    cpu_us: f64,
 }
 
 /// Two nodes that echo.
@@ -128,36 +177,41 @@ struct Pair {
     asked: u32,
 }
 
-async fn compare(way: Way, window: u32, rounds: u32, turns: usize) -> anyhow::Result<Row> {
+/// Measures a block of turns.
+async fn measure(way: Way, window: u32, rounds: u32, turns: usize) -> anyhow::Result<Vec<Turn>> {
     let mut agents = Agents::start()?;
-    let mut plain = Pair::start(None).await?;
-    let mut hooked = Pair::start(Some(&agents)).await?;
+    let mut pairs = [
+        Pair::start(None).await?,
+        Pair::start(None).await?,
+        Pair::start(Some(&agents)).await?,
+    ];
     agents.wait_for_snapshots().await?;
     // The first few open connections and warm up.
-    plain.echo(way, window, rounds).await?;
-    hooked.echo(way, window, rounds).await?;
-    let mut halves: Vec<(Half, Half)> = Vec::new();
+    for pair in &mut pairs {
+        pair.echo(way, window, rounds).await?;
+    }
+    let mut taken = Vec::new();
     for turn in 0..turns {
-        // Each goes first as often as the other.
-        halves.push(if turn % 2 == 0 {
-            let first = plain.echo(way, window, rounds).await?;
-            (first, hooked.echo(way, window, rounds).await?)
-        } else {
-            let first = hooked.echo(way, window, rounds).await?;
-            (plain.echo(way, window, rounds).await?, first)
+        let mut costs = [Cost {
+            wall: 0.0,
+            cpu: 0.0,
+        }; 3];
+        // Each goes first as often as the others.
+        for at in 0..3 {
+            let at = (at + turn) % 3;
+            costs[at] = pairs[at].echo(way, window, rounds).await?;
+        }
+        let [plain, control, hooked] = costs;
+        taken.push(Turn {
+            plain,
+            control,
+            hooked,
         });
     }
-    plain.end().await;
-    hooked.end().await;
-    let middle = |value: fn(&(Half, Half)) -> f64| median(halves.iter().map(value));
-    Ok(Row {
-        way,
-        window,
-        plain: 1e6 / middle(|(plain, _)| plain.wall_us),
-        hooked: 1e6 / middle(|(_, hooked)| hooked.wall_us),
-        ratio: middle(|(plain, hooked)| plain.wall_us / hooked.wall_us),
-        cpu_ratio: middle(|(plain, hooked)| plain.cpu_us / hooked.cpu_us),
-    })
+    for pair in pairs {
+        pair.end().await;
+    }
+    Ok(taken)
 }
 
 impl Pair {
@@ -180,7 +234,7 @@ impl Pair {
     }
 
     /// Echoes so many times, and returns what a message took.
-    async fn echo(&mut self, way: Way, window: u32, count: u32) -> anyhow::Result<Half> {
+    async fn echo(&mut self, way: Way, window: u32, count: u32) -> anyhow::Result<Cost> {
         self.asked += count;
         let rounds = self.asked;
         let (begun, cpu) = (Instant::now(), cpu_us()?);
@@ -198,9 +252,9 @@ impl Pair {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         let messages = f64::from(count) * 2.0;
-        Ok(Half {
-            wall_us: begun.elapsed().as_secs_f64() * 1e6 / messages,
-            cpu_us: (cpu_us()? - cpu) / messages,
+        Ok(Cost {
+            wall: begun.elapsed().as_secs_f64() * 1e6 / messages,
+            cpu: (cpu_us()? - cpu) / messages,
         })
     }
 

@@ -205,7 +205,7 @@ mod tests {
         }
 
         fn send(&mut self, to: NodeId, lane: Lane, message: &[u8]) -> Place {
-            self.2.send(NOW, self.1.into(), to, lane, message)
+            self.2.send(NOW, self.1.into(), to, lane, message).0
         }
 
         fn content(&mut self) -> Content {

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use scry_protocol::channel::{Acknowledged, Envelope};
+use scry_protocol::channel::{Acknowledged, Envelope, Place};
 use scry_protocol::checkpoint::WriteCheckpointError;
 use scry_protocol::link::host::{Arrived, Checkpoint};
 use scry_protocol::{CheckpointNumber, Content, Incarnation, NodeId, Transport};
@@ -120,6 +120,25 @@ impl Recorder {
         taken
     }
 
+    /// Learns of several messages that came in order on one connection, each stamped with the number of the one before and
+    /// nothing else: no checkpoint can be due. `last` is the place of the last, if channel state is kept at the sender.
+    ///
+    /// Whoever leaves messages for such a run must tell of it before anything else of this recorder is called that a
+    /// checkpoint could come of, and before the connection ends.
+    pub fn handle_run(
+        &mut self,
+        from: NodeId,
+        transport: Transport,
+        last: Option<Place>,
+        count: u32,
+    ) {
+        if let Some(channels) = &mut self.channels
+            && let Some(last) = last
+        {
+            channels.receive_run(from, transport, last, count);
+        }
+    }
+
     /// Is asked to reach a number: takes a checkpoint unless it is there already.
     ///
     /// # Errors
@@ -187,6 +206,7 @@ impl Recorder {
     }
 
     /// Returns what goes out with a message to a peer.
+    #[inline]
     pub fn stamp(&mut self, now: Time, to: NodeId, lane: Lane, message: &[u8]) -> Envelope {
         let number = self.number;
         let Some(channels) = &mut self.channels else {
@@ -196,10 +216,11 @@ impl Recorder {
                 acknowledged: None,
             };
         };
+        let (place, acknowledged) = channels.send(now, number, to, lane, message);
         Envelope {
             number,
-            place: Some(channels.send(now, number, to, lane, message)),
-            acknowledged: channels.acknowledgement(now, to, lane.transport()),
+            place: Some(place),
+            acknowledged,
         }
     }
 

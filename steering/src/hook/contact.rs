@@ -16,13 +16,24 @@ use crate::checkpoint::sorted::Sorted;
 pub(super) struct Seen {
     /// When each was used last, and whether that was its end.
     last: Sorted<(NodeId, Transport), (Time, bool)>,
+    /// What was noted last; most messages have nothing to add to it.
+    latest: Option<(NodeId, Transport, Time)>,
     /// Open connections to each peer.
     open: BTreeMap<NodeId, u32>,
 }
 
 impl Seen {
     /// Notes a message from or to a peer.
+    #[inline]
     pub(super) fn note(&mut self, now: Time, peer: NodeId, transport: Transport) {
+        if self.latest != Some((peer, transport, now)) {
+            self.note_anew(now, peer, transport);
+        }
+    }
+
+    #[inline(never)]
+    fn note_anew(&mut self, now: Time, peer: NodeId, transport: Transport) {
+        self.latest = Some((peer, transport, now));
         let endpoint = (peer, transport);
         if self.last.len() < CONTACTS_MAX {
             *self.last.entry(endpoint, Default::default) = (now, false);
@@ -45,7 +56,8 @@ impl Seen {
         *open -= 1;
         if *open == 0 {
             self.open.remove(&peer);
-            self.note(now, peer, Transport::Stream);
+            self.note_anew(now, peer, Transport::Stream);
+            self.latest = None;
             if let Some((_, closed)) = self.last.get_mut(&(peer, Transport::Stream)) {
                 *closed = true;
             }
@@ -54,6 +66,7 @@ impl Seen {
 
     /// Returns what there is to report, if anything, and begins anew.
     pub(super) fn take(&mut self, now: Time) -> Option<Contacts> {
+        self.latest = None;
         if self.last.is_empty() {
             return None;
         }
@@ -96,6 +109,20 @@ mod tests {
         }
         assert_eq!(reported(&mut seen, 50), [(Transport::Datagram, 20, false)]);
         assert_eq!(reported(&mut seen, 60), []);
+    }
+
+    #[test]
+    fn an_endpoint_used_after_a_report_or_its_end_is_reported_again() {
+        let mut seen = Seen::default();
+        let now = Time::from_millis(1);
+        for _ in 0..2 {
+            seen.note_open(now, PEER);
+            seen.note_ended(now, PEER);
+            seen.note(now, PEER, Transport::Stream);
+            assert_eq!(reported(&mut seen, 1), [(Transport::Stream, 0, false)]);
+            seen.note(now, PEER, Transport::Stream);
+            assert_eq!(reported(&mut seen, 1), [(Transport::Stream, 0, false)]);
+        }
     }
 
     #[test]

@@ -127,10 +127,16 @@ impl Gate {
     #[inline]
     pub fn admit(&mut self, occurrence: &Occurrence<'_>) -> Verdict {
         self.count_event();
-        if self.shared.filters_count.load(Ordering::Acquire) == 0 {
+        if self.is_open() {
             return Verdict::Run;
         }
         self.look_up(occurrence)
+    }
+
+    /// Tells whether no filter is in force.
+    #[inline]
+    pub fn is_open(&self) -> bool {
+        self.shared.filters_count.load(Ordering::Acquire) == 0
     }
 
     /// Counts an event that no filter can mean: a start, a lost connection.

@@ -6,7 +6,6 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use socket2::SockRef;
@@ -15,7 +14,8 @@ use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use crate::runtime::wire::{self, FRAME_BYTES_MAX, HELLO_BYTES_MAX, Hello};
+use crate::runtime::outflow::Outlet;
+use crate::runtime::wire::{self, FRAME_BYTES_MAX, HELLO_BYTES_MAX, Hello, WireError};
 
 /// How long an opener may take to say hello.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
@@ -25,10 +25,10 @@ const GREETING_MAX: usize = 256;
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long to wait when no connection can be accepted: the process is out of descriptors, say.
 const ACCEPT_BACKOFF: Duration = Duration::from_millis(50);
-/// How many bytes are read at a time, and how many are gathered for one write.
+/// How many bytes are read at a time.
 const CHUNK_BYTES: usize = 64 << 10;
-/// How many messages are taken from a queue at a time.
-const BATCH_MAX: usize = 256;
+/// How many frames are handed over at a time.
+const FRAMES_MAX: usize = 64;
 
 /// Names one end of a connection within its node, for as long as the process lives.
 pub(super) type Key = u64;
@@ -38,27 +38,17 @@ pub(super) type Key = u64;
 pub(super) enum Arrival {
     /// A peer opened a connection.
     Accepted { stream: TcpStream, hello: Hello },
-    /// The content of a frame came.
-    Frame { key: Key, content: Vec<u8> },
+    /// Frames came, all of them whole.
+    Frames { key: Key, frames: Vec<u8> },
     /// The connection is over.
     Ended { key: Key, reason: String },
-}
-
-/// A frame on its way out.
-#[derive(Debug)]
-pub(super) struct Outgoing {
-    pub(super) frame: Vec<u8>,
-    /// Not to be sent earlier.
-    pub(super) due: Option<Instant>,
 }
 
 /// What a task needs beside its socket.
 #[derive(Debug)]
 pub(super) struct Wiring {
     pub(super) key: Key,
-    pub(super) outgoing: mpsc::UnboundedReceiver<Outgoing>,
-    /// Bytes that are in `outgoing`.
-    pub(super) queued: Arc<AtomicUsize>,
+    pub(super) outgoing: Outlet,
     /// Whether anything passes between the two nodes.
     pub(super) passable: watch::Receiver<bool>,
     /// Resolves when the connection shall be reset.
@@ -148,7 +138,6 @@ pub(super) async fn serve(stream: TcpStream, wiring: Wiring) {
     let Wiring {
         key,
         mut outgoing,
-        queued,
         passable,
         mut reset,
         arrivals,
@@ -157,7 +146,7 @@ pub(super) async fn serve(stream: TcpStream, wiring: Wiring) {
     let _ = stream.set_nodelay(true);
     let work = async {
         let mut reading = std::pin::pin!(read(&stream, key, &arrivals, passable.clone()));
-        let writing = write(&stream, &mut outgoing, &queued, passable.clone());
+        let writing = write(&stream, &mut outgoing, passable.clone());
         let written = tokio::select! {
             error = &mut reading => return error,
             written = writing => written,
@@ -210,68 +199,65 @@ async fn read(
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
             Err(error) => return error,
         }
-        let mut used = 0;
         loop {
-            match wire::split(&buffer[used..], FRAME_BYTES_MAX) {
-                Ok(Some((content, length))) => {
-                    let content = content.to_vec();
-                    used += length;
-                    if arrivals
-                        .send(Arrival::Frame { key, content })
-                        .await
-                        .is_err()
-                    {
-                        return io::Error::other("the node is gone");
-                    }
+            let (used, end) = whole_frames(&buffer);
+            if used > 0 {
+                let frames = buffer[..used].to_vec();
+                buffer.drain(..used);
+                if arrivals
+                    .send(Arrival::Frames { key, frames })
+                    .await
+                    .is_err()
+                {
+                    return io::Error::other("the node is gone");
                 }
-                Ok(None) => break,
-                Err(error) => return io::Error::other(error),
+            }
+            match end {
+                End::Full => {}
+                End::Incomplete => break,
+                End::Malformed(error) => return io::Error::other(error),
             }
         }
-        buffer.drain(..used);
     }
 }
 
-/// Writes what the loop sends, and closes this direction when it lets go of the queue.
+/// Why a run of whole frames ends.
+enum End {
+    /// There are more.
+    Full,
+    /// The next is not all there.
+    Incomplete,
+    Malformed(WireError),
+}
+
+/// Returns how many bytes the whole frames at the beginning take, and why there are not more.
+fn whole_frames(bytes: &[u8]) -> (usize, End) {
+    let mut used = 0;
+    for _ in 0..FRAMES_MAX {
+        match wire::split(&bytes[used..], FRAME_BYTES_MAX) {
+            Ok(Some((_, length))) => used += length,
+            Ok(None) => return (used, End::Incomplete),
+            Err(error) => return (used, End::Malformed(error)),
+        }
+    }
+    (used, End::Full)
+}
+
+/// Writes what the loop sends, and closes this direction when it lets go of its end.
 async fn write(
     stream: &TcpStream,
-    outgoing: &mut mpsc::UnboundedReceiver<Outgoing>,
-    queued: &AtomicUsize,
+    outgoing: &mut Outlet,
     mut passable: watch::Receiver<bool>,
 ) -> io::Result<()> {
-    let mut batch = Vec::new();
-    let mut buffer = Vec::new();
-    while outgoing.recv_many(&mut batch, BATCH_MAX).await > 0 {
-        for Outgoing { frame, due } in batch.drain(..) {
-            let late = due.filter(|due| *due > Instant::now());
-            if late.is_some() || buffer.len() >= CHUNK_BYTES {
-                flush(stream, &mut buffer, queued, &mut passable).await?;
-            }
-            if let Some(due) = late {
-                sleep_until(due).await;
-            }
-            buffer.extend_from_slice(&frame);
+    while let Some((frames, due)) = outgoing.take().await {
+        if let Some(due) = due.filter(|due| *due > Instant::now()) {
+            sleep_until(due).await;
         }
-        flush(stream, &mut buffer, queued, &mut passable).await?;
+        passing(&mut passable).await;
+        write_all(stream, frames).await?;
     }
     passing(&mut passable).await;
     SockRef::from(stream).shutdown(std::net::Shutdown::Write)
-}
-
-async fn flush(
-    stream: &TcpStream,
-    buffer: &mut Vec<u8>,
-    queued: &AtomicUsize,
-    passable: &mut watch::Receiver<bool>,
-) -> io::Result<()> {
-    if buffer.is_empty() {
-        return Ok(());
-    }
-    passing(passable).await;
-    write_all(stream, buffer).await?;
-    queued.fetch_sub(buffer.len(), Ordering::Relaxed);
-    buffer.clear();
-    Ok(())
 }
 
 async fn write_all(stream: &TcpStream, mut bytes: &[u8]) -> io::Result<()> {

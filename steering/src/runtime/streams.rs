@@ -7,8 +7,6 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use scry_protocol::channel::Succession;
@@ -20,7 +18,8 @@ use tokio::time::Instant;
 
 use crate::capture::StreamEnd;
 use crate::model::network::Connection;
-use crate::runtime::connection::{self, Arrival, Key, Outgoing, Wiring};
+use crate::runtime::connection::{self, Arrival, Key, Wiring};
+use crate::runtime::outflow::{Inlet, outflow};
 use crate::runtime::wire::{self, Hello};
 
 /// How many sockets of former lives are kept. Beyond it the oldest is reset, as if something had come on it.
@@ -56,20 +55,29 @@ pub(super) struct End {
     pub(super) waiting: VecDeque<Waiting>,
     /// The filter that holds an earlier message back; order must be kept.
     pub(super) held: Option<FilterId>,
-    outgoing: Option<mpsc::UnboundedSender<Outgoing>>,
-    queued: Arc<AtomicUsize>,
+    outgoing: Option<Inlet>,
     reset: oneshot::Sender<()>,
     last_due: Option<Instant>,
 }
 
 /// What came on a connection and waits.
 #[derive(Debug)]
-pub(super) enum Waiting {
+pub(super) enum Waiting<B = Vec<u8>> {
     /// The content of a frame.
-    Frame(Vec<u8>),
+    Frame(B),
     /// A message that was noted already and is held back.
-    Offered(Vec<u8>),
+    Offered(B),
     Ended(String),
+}
+
+impl Waiting<&[u8]> {
+    pub(super) fn into_owned(self) -> Waiting {
+        match self {
+            Self::Frame(content) => Waiting::Frame(content.to_vec()),
+            Self::Offered(content) => Waiting::Offered(content.to_vec()),
+            Self::Ended(reason) => Waiting::Ended(reason),
+        }
+    }
 }
 
 /// All connections of a node, also those of its former lives.
@@ -184,20 +192,12 @@ impl Streams {
     }
 
     /// Queues a frame, and tells whether there was room: if not, the peer must have stopped reading.
-    pub(super) fn send(&mut self, key: Key, frame: Vec<u8>, due: Option<Instant>) -> bool {
+    pub(super) fn send(&mut self, key: Key, frame: &[u8], due: Option<Instant>) -> bool {
         let end = self.ends.get_mut(&key).expect("the caller has seen it");
-        let queued = end.queued.fetch_add(frame.len(), Ordering::Relaxed);
-        if queued + frame.len() > self.queue_bytes_max {
-            return false;
-        }
         // Messages of a connection never overtake each other.
         end.last_due = due.max(end.last_due);
-        let due = end.last_due;
-        if let Some(outgoing) = &end.outgoing {
-            // A task that is gone has said so, or is about to: the loop will hear of it.
-            let _ = outgoing.send(Outgoing { frame, due });
-        }
-        true
+        let outgoing = end.outgoing.as_ref();
+        outgoing.is_none_or(|outgoing| outgoing.add(frame, end.last_due))
     }
 
     /// Forgets an end, as it is over. Returns what it was.
@@ -362,17 +362,15 @@ impl Streams {
     ) -> (Key, Wiring) {
         let key = self.next;
         self.next += 1;
-        let (outgoing, queue) = mpsc::unbounded_channel();
+        let (outgoing, outlet) = outflow(self.queue_bytes_max);
         let (reset, reset_ordered) = oneshot::channel();
-        let queued = Arc::new(AtomicUsize::new(0));
         let passable = self
             .passable
             .entry(peer)
             .or_insert_with(|| watch::Sender::new(true));
         let wiring = Wiring {
             key,
-            outgoing: queue,
-            queued: Arc::clone(&queued),
+            outgoing: outlet,
             passable: passable.subscribe(),
             reset: reset_ordered,
             arrivals: self.arrivals.clone(),
@@ -388,7 +386,6 @@ impl Streams {
             waiting: VecDeque::new(),
             held: None,
             outgoing: Some(outgoing),
-            queued,
             reset,
             last_due: None,
         };

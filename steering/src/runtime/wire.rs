@@ -5,8 +5,9 @@
 //! datagram:    sender (4 bytes)  stamp  message
 //! ```
 //!
-//! A stamp is an [`Envelope`], on a connection without what follows from the one before ([`Succession`]), a message is the service's own in MessagePack. Nothing here authenticates anybody: a node
-//! believes who its peers say they are, as the protocols that are steered do.
+//! A stamp is an [`Envelope`], on a connection without what follows from the one before ([`Succession`]), a message is the
+//! service's own in MessagePack. Nothing here authenticates anybody: a node believes who its peers say they are, as the
+//! protocols that are steered do.
 
 use scry_protocol::channel::{Envelope, ReadEnvelopeError, Succession};
 use scry_protocol::{CheckpointNumber, Incarnation, NodeId};
@@ -65,38 +66,42 @@ pub enum WireError {
     NoSender,
 }
 
-/// Frames a stamped message for a connection; `None` if it is too long.
-pub fn frame(stamps: &mut Succession, envelope: &Envelope, message: &[u8]) -> Option<Vec<u8>> {
-    let mut bytes = Vec::with_capacity(LENGTH_BYTES + Envelope::BYTES_MAX + message.len());
-    bytes.extend_from_slice(&[0; LENGTH_BYTES]);
-    stamps.write(envelope, &mut bytes);
-    bytes.extend_from_slice(message);
-    close(bytes)
+/// Frames a stamped message for a connection, in place of what `out` held; tells whether it is not too long.
+pub fn frame(
+    out: &mut Vec<u8>,
+    stamps: &mut Succession,
+    envelope: &Envelope,
+    message: &[u8],
+) -> bool {
+    out.clear();
+    out.extend_from_slice(&[0; LENGTH_BYTES]);
+    stamps.write(envelope, out);
+    out.extend_from_slice(message);
+    close(out)
 }
 
 /// Frames a hello.
 pub fn hello(hello: &Hello) -> Vec<u8> {
     let mut bytes = vec![0; LENGTH_BYTES];
     rmp_serde::encode::write(&mut bytes, hello).expect("a hello is plain numbers");
-    close(bytes).expect("a hello is short")
+    assert!(close(&mut bytes), "a hello is short");
+    bytes
 }
 
-/// Makes a datagram of a stamped message; `None` if it is too long.
-pub fn datagram(from: NodeId, envelope: &Envelope, message: &[u8]) -> Option<Vec<u8>> {
-    let mut bytes = Vec::with_capacity(SENDER_BYTES + Envelope::BYTES_MAX + message.len());
-    bytes.extend_from_slice(&from.get().to_be_bytes());
-    envelope.write(&mut bytes);
-    bytes.extend_from_slice(message);
-    (bytes.len() <= DATAGRAM_BYTES_MAX).then_some(bytes)
+/// Makes a datagram of a stamped message, in place of what `out` held; tells whether it is not too long.
+pub fn datagram(out: &mut Vec<u8>, from: NodeId, envelope: &Envelope, message: &[u8]) -> bool {
+    out.clear();
+    out.extend_from_slice(&from.get().to_be_bytes());
+    envelope.write(out);
+    out.extend_from_slice(message);
+    out.len() <= DATAGRAM_BYTES_MAX
 }
 
-fn close(mut bytes: Vec<u8>) -> Option<Vec<u8>> {
-    let length = bytes.len() - LENGTH_BYTES;
-    if length > FRAME_BYTES_MAX {
-        return None;
-    }
-    bytes[..LENGTH_BYTES].copy_from_slice(&(length as u32).to_be_bytes());
-    Some(bytes)
+/// Writes a frame's length before it.
+fn close(frame: &mut [u8]) -> bool {
+    let length = frame.len() - LENGTH_BYTES;
+    frame[..LENGTH_BYTES].copy_from_slice(&(length as u32).to_be_bytes());
+    length <= FRAME_BYTES_MAX
 }
 
 /// Returns the content of the frame at the beginning and how many bytes it takes; `None` if it is not complete.
@@ -115,18 +120,6 @@ pub fn split(bytes: &[u8], max: usize) -> Result<Option<(&[u8], usize)>, WireErr
     Ok(rest
         .get(..length)
         .map(|content| (content, LENGTH_BYTES + length)))
-}
-
-/// Reads the content of a frame: the stamp, and the message's bytes.
-///
-/// # Errors
-///
-/// When it does not begin with a stamp.
-pub fn read_content<'a>(
-    stamps: &mut Succession,
-    content: &'a [u8],
-) -> Result<(Envelope, &'a [u8]), WireError> {
-    Ok(stamps.read(content)?)
 }
 
 /// Reads a hello from the content of its frame.
@@ -180,16 +173,17 @@ mod tests {
         #[test]
         fn messages_read_back(message: Vec<u8>, sender: u32, number in 0u32..) {
             let envelope = Envelope { number: CheckpointNumber::from(number), ..NO_STAMP };
-            let bytes = frame(&mut Succession::default(), &envelope, &message).expect("short");
+            let mut bytes = vec![1, 2, 3];
+            prop_assert!(frame(&mut bytes, &mut Succession::default(), &envelope, &message));
             let (content, used) = split(&bytes, FRAME_BYTES_MAX).expect("short").expect("complete");
             prop_assert_eq!(used, bytes.len());
-            let read = read_content(&mut Succession::default(), content);
+            let read = Succession::default().read(content);
             prop_assert_eq!(read.expect("ours"), (envelope, message.as_slice()));
             for end in 0..bytes.len() {
                 prop_assert!(split(&bytes[..end], FRAME_BYTES_MAX).expect("short").is_none());
             }
             let from = NodeId::new(sender);
-            let bytes = datagram(from, &envelope, &message).expect("short");
+            prop_assert!(datagram(&mut bytes, from, &envelope, &message));
             prop_assert_eq!(read_datagram(&bytes).expect("ours"), (from, envelope, message.as_slice()));
         }
 
@@ -197,7 +191,6 @@ mod tests {
         fn bytes_from_outside_never_panic(bytes: Vec<u8>) {
             let _ = split(&bytes, 100);
             let _ = read_hello(&bytes);
-            let _ = read_content(&mut Succession::default(), &bytes);
             let _ = read_datagram(&bytes);
         }
     }
@@ -213,15 +206,11 @@ mod tests {
 
     #[test]
     fn too_much_is_refused_in_both_directions() {
-        assert!(datagram(HELLO.from, &NO_STAMP, &[0; DATAGRAM_BYTES_MAX]).is_none());
-        assert!(
-            frame(
-                &mut Succession::default(),
-                &NO_STAMP,
-                &vec![0; FRAME_BYTES_MAX]
-            )
-            .is_none()
-        );
+        let mut out = Vec::new();
+        let datagram = datagram(&mut out, HELLO.from, &NO_STAMP, &[0; DATAGRAM_BYTES_MAX]);
+        let stamps = &mut Succession::default();
+        let frame = frame(&mut out, stamps, &NO_STAMP, &vec![0; FRAME_BYTES_MAX]);
+        assert_eq!((datagram, frame), (false, false));
         assert!(matches!(
             split(&[0xff; 8], FRAME_BYTES_MAX),
             Err(WireError::FrameTooLong(_))

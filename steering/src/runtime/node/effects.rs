@@ -12,6 +12,9 @@ use crate::runtime::run::{self, Effects, Panicked};
 use crate::runtime::wire;
 use crate::service::Service;
 
+/// How large a buffer is kept for the next message.
+const KEPT_BYTES: usize = 64 << 10;
+
 impl<S: Service> Node<S> {
     /// Writes the disk and performs what a handler asked for.
     pub(super) fn perform(&mut self, effects: Effects<S>) -> Result<(), End> {
@@ -29,6 +32,7 @@ impl<S: Service> Node<S> {
                 Effect::Arm { timer, after } => self.timers.arm(timer, after, Instant::now()),
                 Effect::Cancel { timer } => self.timers.cancel(&timer),
                 Effect::Disconnect { peer } => {
+                    self.note_run();
                     for end in self.streams.finish(peer) {
                         self.close_channel(&end);
                     }
@@ -43,10 +47,15 @@ impl<S: Service> Node<S> {
             self.own.push_back(message);
             return Ok(());
         }
-        let content = encode(&message)?;
+        let mut content = std::mem::take(&mut self.content);
+        content.clear();
+        encode(&message, &mut content)?;
         match S::transport(&message) {
             Transport::Datagram => self.send_datagram(to, &content),
             Transport::Stream => self.send_segment(to, &content),
+        }
+        if content.capacity() <= KEPT_BYTES {
+            self.content = content;
         }
         Ok(())
     }
@@ -54,14 +63,18 @@ impl<S: Service> Node<S> {
     fn send_datagram(&mut self, to: NodeId, content: &[u8]) {
         let now = self.look_at_clock();
         let stamp = self.stamp(to, Lane::Datagram, content);
-        let left = wire::datagram(self.me, &stamp, content).is_some_and(|bytes| {
-            let passage = self.emulator.datagram(to, bytes.len(), now);
-            match (passage, self.peers.get(&to)) {
+        let mut bytes = std::mem::take(&mut self.framed);
+        let fits = wire::datagram(&mut bytes, self.me, &stamp, content);
+        let passage = self.emulator.datagram(to, bytes.len(), now);
+        let left = fits
+            && match (passage, self.peers.get(&to)) {
                 (Passage::Lost, _) | (_, None) => false,
                 (Passage::Now, Some(&address)) => self.datagrams.send(address, &bytes),
-                (Passage::At(due), Some(&address)) => self.datagrams.send_at(due, address, bytes),
-            }
-        });
+                (Passage::At(due), Some(&address)) => {
+                    self.datagrams.send_at(due, address, bytes.clone())
+                }
+            };
+        self.framed = bytes;
         self.counts.datagrams_sent += 1;
         self.counts.datagrams_lost += u64::from(!left);
     }
@@ -79,15 +92,19 @@ impl<S: Service> Node<S> {
         let sending = self.streams.end(key).map_or(0, |end| end.sending);
         let stamp = self.stamp(to, Lane::Stream(sending), content);
         self.counts.segments_sent += 1;
+        let mut frame = std::mem::take(&mut self.framed);
         let end = self.streams.end(key);
-        let frame = end.and_then(|end| wire::frame(&mut end.sent, &stamp, content));
-        let sent = frame.is_some_and(|frame| {
+        let fits = end.is_some_and(|end| wire::frame(&mut frame, &mut end.sent, &stamp, content));
+        let sent = fits && {
             let due = match self.emulator.segment(to, frame.len(), now) {
                 Passage::At(due) => Some(due),
                 Passage::Now | Passage::Lost => None,
             };
-            self.streams.send(key, frame, due)
-        });
+            self.streams.send(key, &frame, due)
+        };
+        if frame.capacity() <= KEPT_BYTES {
+            self.framed = frame;
+        }
         // What cannot be sent is a failed connection, and the service hears of it after what it is doing now.
         if !sent && self.break_connections(to) {
             self.lost.push_back(to);
@@ -96,6 +113,7 @@ impl<S: Service> Node<S> {
 
     /// Resets all connections with a peer, and tells whether there were any.
     pub(super) fn break_connections(&mut self, peer: NodeId) -> bool {
+        self.note_run();
         let gone = self.streams.break_with(peer, self.emulator.is_cut(peer));
         for end in &gone {
             self.close_channel(end);

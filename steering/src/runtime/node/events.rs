@@ -18,7 +18,7 @@ use crate::runtime::node::{BATCH_MAX, End, Node};
 use crate::runtime::report::{Kind, Ruling};
 use crate::runtime::run::{self, Panicked};
 use crate::runtime::streams::{Standing, Waiting};
-use crate::runtime::wire;
+use crate::runtime::wire::{self, FRAME_BYTES_MAX};
 use crate::service::Service;
 
 /// How many messages of a connection may wait for one that is held back.
@@ -50,26 +50,40 @@ pub(super) struct Decision {
 }
 
 impl<S: Service> Node<S> {
-    /// Takes in what a connection's task has to say.
-    pub(super) fn arrive(&mut self, arrival: Arrival) -> Result<(), End> {
+    /// Takes in what a connection's task has to say, and returns how many events that were.
+    pub(super) fn arrive(&mut self, arrival: Arrival) -> Result<usize, End> {
         match arrival {
             Arrival::Accepted { stream, hello } => {
                 self.streams.accept(stream, &hello);
-                Ok(())
+                Ok(1)
             }
-            Arrival::Frame { key, content } => self.come(key, Waiting::Frame(content)),
-            Arrival::Ended { key, reason } => self.come(key, Waiting::Ended(reason)),
+            Arrival::Frames { key, frames } => {
+                let mut rest = frames.as_slice();
+                let mut count = 0;
+                while let Ok(Some((content, length))) = wire::split(rest, FRAME_BYTES_MAX) {
+                    self.come(key, Waiting::Frame(content))?;
+                    self.handle_own()?;
+                    rest = &rest[length..];
+                    count += 1;
+                }
+                self.note_run();
+                Ok(count)
+            }
+            Arrival::Ended { key, reason } => {
+                self.come(key, Waiting::Ended(reason))?;
+                Ok(1)
+            }
         }
     }
 
-    fn come(&mut self, key: Key, what: Waiting) -> Result<(), End> {
+    fn come(&mut self, key: Key, what: Waiting<&[u8]>) -> Result<(), End> {
         let Some(end) = self.streams.end(key) else {
             return Ok(());
         };
         if end.held.is_none() && !self.emulator.is_cut(end.peer) {
             return self.take(key, what);
         }
-        end.waiting.push_back(what);
+        end.waiting.push_back(what.into_owned());
         if end.waiting.len() > WAITING_MAX {
             let peer = end.peer;
             return self.break_off(peer, "too much waits on it");
@@ -87,10 +101,11 @@ impl<S: Service> Node<S> {
             self.take(key, what)?;
             self.handle_own()?;
         }
+        self.note_run();
         Ok(())
     }
 
-    fn take(&mut self, key: Key, what: Waiting) -> Result<(), End> {
+    fn take<B: AsRef<[u8]>>(&mut self, key: Key, what: Waiting<B>) -> Result<(), End> {
         let Some(end) = self.streams.end(key) else {
             return Ok(());
         };
@@ -98,6 +113,7 @@ impl<S: Service> Node<S> {
         match (what, standing) {
             (Waiting::Ended(reason), Standing::Open) => {
                 let end = end.describe();
+                self.note_run();
                 self.streams.remove(key);
                 self.close_channel(&end);
                 self.break_connections(peer);
@@ -118,15 +134,25 @@ impl<S: Service> Node<S> {
                 self.report(Kind::Refuse, || event.to_string());
                 Ok(())
             }
-            (Waiting::Offered(content), _) => self.offer(Origin::Stream(key), peer, &content),
-            (Waiting::Frame(content), _) => self.receive_segment(key, &content),
+            (Waiting::Offered(content), _) => {
+                self.offer(Origin::Stream(key), peer, content.as_ref())
+            }
+            (Waiting::Frame(content), _) => self.receive_segment(key, content.as_ref()),
         }
     }
 
     fn receive_segment(&mut self, key: Key, content: &[u8]) -> Result<(), End> {
         let end = self.streams.end(key).expect("the caller has seen it");
         let (peer, standing) = (end.peer, end.standing);
-        let Ok((envelope, content)) = wire::read_content(&mut end.came, content) else {
+        let run = standing == Standing::Open && self.hook.as_ref().is_none_or(Hook::is_unfiltered);
+        if run && let Some(content) = end.came.read_next(content) {
+            self.counts.segments_received += 1;
+            self.unnoted = (key, self.unnoted.1 + 1);
+            return self.offer(Origin::Stream(key), peer, content);
+        }
+        self.note_run();
+        let end = self.streams.end(key).expect("it is still there");
+        let Ok((envelope, content)) = end.came.read(content) else {
             self.counts.malformed += 1;
             return self.reject(key, "what came on it is malformed");
         };
@@ -210,9 +236,13 @@ impl<S: Service> Node<S> {
                 }
             },
             Ruling::Hold => {
-                let content = content.map_or_else(|| encode(&message), |it| Ok(it.to_vec()))?;
+                let mut kept = Vec::new();
+                match content {
+                    Some(content) => kept.extend_from_slice(content),
+                    None => encode(&message, &mut kept)?,
+                }
                 if let Some(filter) = filter {
-                    self.hold(filter, origin, from, content);
+                    self.hold(filter, origin, from, kept);
                 }
                 self.report_ruling(Kind::Message, event, ruling, filter, None);
             }
@@ -386,8 +416,8 @@ impl<S: Service> Node<S> {
     }
 }
 
-/// Encodes a message as it goes over the wire.
-pub(super) fn encode<M: serde::Serialize>(message: &M) -> Result<Vec<u8>, End> {
-    rmp_serde::to_vec(message)
+/// Appends a message as it goes over the wire.
+pub(super) fn encode<M: serde::Serialize>(message: &M, out: &mut Vec<u8>) -> Result<(), End> {
+    rmp_serde::encode::write(out, message)
         .map_err(|error| End::Failed(format!("a message cannot be encoded: {error}")))
 }

@@ -104,6 +104,7 @@ impl<S: Service> Node<S> {
         }
     }
 
+    #[inline]
     pub(super) fn stamp(&mut self, to: NodeId, lane: Lane, content: &[u8]) -> Envelope {
         let now = self.clock;
         self.hook
@@ -119,6 +120,18 @@ impl<S: Service> Node<S> {
             hook.receive(now, from, transport, envelope, || {
                 capture_now(me, setup, local, &streams.describe())
             });
+        }
+    }
+
+    /// Notes the messages of a connection that only followed from the one before, once for all of them.
+    pub(super) fn note_run(&mut self) {
+        let (key, count) = std::mem::take(&mut self.unnoted);
+        if count > 0
+            && let Some(hook) = &mut self.hook
+            && let Some(end) = self.streams.end(key)
+        {
+            let last = end.came.place();
+            hook.receive_run(self.clock, end.peer, Transport::Stream, last, count);
         }
     }
 
@@ -139,6 +152,10 @@ impl<S: Service> Node<S> {
         let Some(hook) = &mut self.hook else {
             return Decision::RUN;
         };
+        if hook.is_unfiltered() {
+            hook.count_event();
+            return Decision::RUN;
+        }
         let content = || match content {
             Some(content) => content.to_vec(),
             None => rmp_serde::to_vec(message).unwrap_or_default(),

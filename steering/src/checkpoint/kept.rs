@@ -1,0 +1,147 @@
+//! The messages a channel keeps until they are known to have arrived.
+//!
+//! They come at one end and go at the other, nearly always: their bytes lie one after the other in one piece of memory, and
+//! keeping one costs a copy and nothing else.
+
+use scry_protocol::CheckpointNumber;
+use scry_protocol::channel::{Received, Unacknowledged};
+
+use crate::checkpoint::Time;
+
+/// Messages by rising place and time.
+#[derive(Debug, Default)]
+pub(super) struct Kept {
+    messages: Queue<Message>,
+    bytes: Queue<u8>,
+    /// How many bytes there ever were.
+    end: u64,
+}
+
+/// What is known of a message beside its bytes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Message {
+    pub(super) sequence: u64,
+    pub(super) at: Time,
+    number: CheckpointNumber,
+    /// Where its bytes end, counted from the channel's first.
+    end: u64,
+}
+
+impl Kept {
+    pub(super) fn len(&self) -> usize {
+        self.messages.rest().len()
+    }
+
+    /// Returns the place of the oldest.
+    pub(super) fn oldest(&self) -> Option<u64> {
+        let oldest = self.messages.rest().first()?;
+        Some(oldest.sequence)
+    }
+
+    #[inline]
+    pub(super) fn push(
+        &mut self,
+        sequence: u64,
+        number: CheckpointNumber,
+        at: Time,
+        message: &[u8],
+    ) {
+        self.bytes.all.extend_from_slice(message);
+        self.end += message.len() as u64;
+        self.messages.all.push(Message {
+            sequence,
+            at,
+            number,
+            end: self.end,
+        });
+    }
+
+    /// Lets go of messages from the oldest on while they match, and returns how many bytes that freed. If one does not,
+    /// no later one may.
+    pub(super) fn pop_while(&mut self, matches: impl Fn(&Message) -> bool) -> usize {
+        let rest = self.messages.rest();
+        let gone = rest.partition_point(matches);
+        let Some(last) = gone.checked_sub(1) else {
+            return 0;
+        };
+        let freed = (rest[last].end - self.begin()) as usize;
+        self.messages.pop(gone);
+        self.bytes.pop(freed);
+        freed
+    }
+
+    /// Lets go of what has arrived, and returns how many bytes that freed.
+    pub(super) fn acknowledge(&mut self, received: &Received) -> usize {
+        let freed = self.pop_while(|message| message.sequence <= received.up_to());
+        if received.newest() == received.up_to() {
+            return freed;
+        }
+        // Some have overtaken others: what is left is put together anew.
+        let mut left = Self::default();
+        for (message, bytes) in self.iter() {
+            if !received.contains(message.sequence) {
+                left.push(message.sequence, message.number, message.at, bytes);
+            }
+        }
+        let freed = freed + self.bytes.rest().len() - left.bytes.rest().len();
+        *self = left;
+        freed
+    }
+
+    pub(super) fn describe(&self) -> Vec<Unacknowledged> {
+        self.iter()
+            .map(|(message, bytes)| Unacknowledged {
+                sequence: message.sequence,
+                number: message.number,
+                message: bytes.to_vec(),
+            })
+            .collect()
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (&Message, &[u8])> {
+        let (begin, bytes) = (self.begin(), self.bytes.rest());
+        let mut from = 0;
+        self.messages.rest().iter().map(move |message| {
+            let to = (message.end - begin) as usize;
+            let this = &bytes[from..to];
+            from = to;
+            (message, this)
+        })
+    }
+
+    /// Returns how many bytes are gone.
+    fn begin(&self) -> u64 {
+        self.end - self.bytes.rest().len() as u64
+    }
+}
+
+/// A queue in one piece: what was taken stays until it is most of it.
+#[derive(Debug)]
+struct Queue<T> {
+    all: Vec<T>,
+    taken: usize,
+}
+
+impl<T> Default for Queue<T> {
+    fn default() -> Self {
+        Self {
+            all: Vec::new(),
+            taken: 0,
+        }
+    }
+}
+
+impl<T> Queue<T> {
+    fn rest(&self) -> &[T] {
+        &self.all[self.taken..]
+    }
+
+    fn pop(&mut self, count: usize) {
+        self.taken += count;
+        // Whatever is moved up has been paid for by as many that were taken.
+        if self.taken >= self.all.len() - self.taken {
+            self.all.drain(..self.taken);
+            self.taken = 0;
+        }
+    }
+}
