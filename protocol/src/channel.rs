@@ -360,6 +360,16 @@ impl Succession {
         envelope.append(follows, out);
     }
 
+    /// Appends the envelope that follows from the one before and acknowledges nothing; tells whether there is one.
+    #[inline]
+    pub fn write_next(&mut self, out: &mut Vec<u8>) -> bool {
+        let follows = self.last.as_mut().is_some_and(Last::go_on);
+        if follows {
+            out.push(Self::NEXT);
+        }
+        follows
+    }
+
     /// Reads an envelope and returns what follows it.
     ///
     /// # Errors
@@ -556,8 +566,9 @@ mod tests {
                         incarnation: Incarnation::new(8), serial: 4, received: Received { up_to, beyond: 0 },
                     }),
                 };
-                let mut bytes = Vec::new();
+                let (mut bytes, mut next, mut quickly) = (Vec::new(), Vec::new(), there);
                 there.write(&envelope, &mut bytes);
+                prop_assert!(bytes.len() > 1 || quickly.write_next(&mut next) && next == bytes);
                 bytes.push(message);
                 let mut quickly = here;
                 let next = quickly.read_next(&bytes);

@@ -37,6 +37,7 @@ pub(crate) mod sorted;
 pub mod store;
 
 pub use gather::Gather;
+pub use kept::Messages;
 pub use manager::CheckpointManager;
 pub use neighborhood::Neighborhood;
 pub use recorder::Recorder;

@@ -55,10 +55,10 @@ use scry_protocol::link::host::{
 };
 use scry_protocol::{CheckpointNumber, Incarnation, NodeId, Transport};
 
-use crate::checkpoint::Time;
 use crate::checkpoint::channel::{self, Lane};
 use crate::checkpoint::recorder::{Capture, Recorder};
 use crate::checkpoint::sorted::Sorted;
+use crate::checkpoint::{Messages, Time};
 use crate::hook::contact::Seen;
 use crate::hook::disarm::Peer;
 use crate::hook::number::Numbers;
@@ -314,6 +314,18 @@ impl Hook {
         self.sent_bytes += message.len() as u64;
         self.seen.note(now, to, lane.transport());
         envelope
+    }
+
+    /// Learns of several messages that went out in order on one connection after one that was [stamped](Self::stamp), each
+    /// with a stamp that follows from the one before ([`Succession::write_next`]). What is said of
+    /// [`receive_run`](Self::receive_run) holds here too.
+    ///
+    /// [`Succession::write_next`]: scry_protocol::channel::Succession::write_next
+    pub fn sent_run(&mut self, now: Time, to: NodeId, lane: Lane, messages: &Messages) {
+        self.sent_messages += messages.len() as u64;
+        self.sent_bytes += messages.bytes_len() as u64;
+        self.seen.note(now, to, lane.transport());
+        self.recorder.handle_sent(now, to, lane, messages);
     }
 
     /// Opens a connection to a peer, from either end, and returns the serial its messages are sent under.

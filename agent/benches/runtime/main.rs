@@ -14,6 +14,7 @@ mod agents;
 mod echo;
 
 use std::collections::BTreeMap;
+use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
@@ -63,20 +64,23 @@ fn main() -> anyhow::Result<()> {
         .worker_threads(2)
         .enable_all()
         .build()?;
+    let progress = std::io::stderr().is_terminal();
     let mut rows = Vec::new();
     for (way, window, rounds) in ROWS {
         let rounds = if test { rounds / 20 } else { rounds };
         let mut taken = Vec::new();
         for block in 1..=blocks {
-            eprint!(
-                "\r{} window {window}: block {block} of {blocks} ",
-                way.name()
-            );
+            if progress {
+                let name = way.name();
+                eprint!("\r\x1b[K{name} window {window}: block {block} of {blocks}");
+            }
             taken.extend(runtime.block_on(measure(way, window, rounds, turns))?);
         }
         rows.push(Row::of(way, window, &taken));
     }
-    eprintln!();
+    if progress {
+        eprint!("\r\x1b[K");
+    }
     if has("--json") {
         let rows: Vec<_> = rows.iter().map(Row::json).collect();
         println!(

@@ -139,12 +139,8 @@ impl Comparison {
             return String::new();
         };
         format!(
-            "{} inconsistent states {}, {} with {}. To that end {} of {} actions ({:.2} %) were changed, and {} vetoed.",
+            "{} inconsistent states without agents, {} with {}. To that end {} of {} actions ({:.2} %) were changed, and {} vetoed.",
             first.count.inconsistent_states,
-            match first.steering {
-                Steering::Off => "without agents".to_owned(),
-                _ => format!("with {}", first.name),
-            },
             last.count.inconsistent_states,
             last.name,
             last.count.filtered,
@@ -154,7 +150,7 @@ impl Comparison {
         )
     }
 
-    /// Returns the rows of the table that compares the runs: a name, a value for each, and the paper's own if it has one.
+    /// Returns the rows of the table that compares the runs: a name, and a value for each.
     pub(crate) fn rows(&self) -> Vec<(&'static str, Vec<String>)> {
         let row = |name, value: &dyn Fn(&RunResult) -> String| {
             (name, self.runs.iter().map(value).collect())

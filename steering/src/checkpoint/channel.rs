@@ -13,7 +13,7 @@ use scry_protocol::limit::{
 use scry_protocol::{CheckpointNumber, Incarnation, NodeId, Transport};
 
 use crate::checkpoint::Time;
-use crate::checkpoint::kept::Kept;
+use crate::checkpoint::kept::{Kept, Messages};
 use crate::checkpoint::sorted::Sorted;
 
 /// Channels from one peer that are remembered. Older ones are over: nothing on them counts as in flight.
@@ -168,6 +168,31 @@ impl Channels {
             self.make_room();
         }
         (place, acknowledged)
+    }
+
+    /// Gives several messages their places, after that of the last one sent by this lane, and keeps copies.
+    pub fn send_run(
+        &mut self,
+        now: Time,
+        number: CheckpointNumber,
+        to: NodeId,
+        lane: Lane,
+        messages: &Messages,
+    ) {
+        self.uses += 1;
+        let link = self.links.entry((to, lane.transport()), Link::default);
+        let outgoing = link.outgoing(lane.serial());
+        outgoing.used = self.uses;
+        let first = outgoing.sent + 1;
+        outgoing.sent += messages.len() as u64;
+        outgoing.kept.push_run(first, number, now, messages);
+        self.kept_bytes += messages.bytes_len();
+        while outgoing.kept.len() > UNACKNOWLEDGED_MAX {
+            self.kept_bytes -= outgoing.forget_oldest();
+        }
+        if self.kept_bytes > self.options.kept_bytes_max {
+            self.make_room();
+        }
     }
 
     /// Forgets the contents of the channel used longest ago until the rest fits.

@@ -5,8 +5,48 @@
 
 use scry_protocol::CheckpointNumber;
 use scry_protocol::channel::{Received, Unacknowledged};
+use scry_protocol::limit::MESSAGE_BYTES_MAX;
 
 use crate::checkpoint::Time;
+
+/// Messages one after the other, as a service encoded them.
+#[derive(Clone, Debug, Default)]
+pub struct Messages {
+    bytes: Vec<u8>,
+    /// Where each ends.
+    ends: Vec<u32>,
+}
+
+impl Messages {
+    /// Adds one of at most [`MESSAGE_BYTES_MAX`] bytes.
+    #[inline]
+    pub fn push(&mut self, message: &[u8]) {
+        debug_assert!(message.len() <= MESSAGE_BYTES_MAX);
+        self.bytes.extend_from_slice(message);
+        self.ends.push(self.bytes.len() as u32);
+    }
+
+    /// Returns how many there are.
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Tells whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// Returns how many bytes they have.
+    pub fn bytes_len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Lets go of all.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.ends.clear();
+    }
+}
 
 /// Messages by rising place and time.
 #[derive(Debug, Default)]
@@ -54,6 +94,28 @@ impl Kept {
             number,
             end: self.end,
         });
+    }
+
+    /// Keeps several messages, the first of which has this place.
+    pub(super) fn push_run(
+        &mut self,
+        first: u64,
+        number: CheckpointNumber,
+        at: Time,
+        messages: &Messages,
+    ) {
+        let begin = self.end;
+        self.end += messages.bytes.len() as u64;
+        self.bytes.all.extend_from_slice(&messages.bytes);
+        let ends = (first..).zip(&messages.ends);
+        self.messages
+            .all
+            .extend(ends.map(|(sequence, end)| Message {
+                sequence,
+                at,
+                number,
+                end: begin + u64::from(*end),
+            }));
     }
 
     /// Lets go of messages from the oldest on while they match, and returns how many bytes that freed. If one does not,

@@ -11,8 +11,8 @@ use scry_protocol::checkpoint::WriteCheckpointError;
 use scry_protocol::link::host::{Arrived, Checkpoint};
 use scry_protocol::{CheckpointNumber, Content, Incarnation, NodeId, Transport};
 
-use crate::checkpoint::Time;
 use crate::checkpoint::channel::{Channels, Lane, Options};
+use crate::checkpoint::{Messages, Time};
 
 /// What a checkpoint captures of the service, encoded by the service.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -221,6 +221,15 @@ impl Recorder {
             number,
             place: Some(place),
             acknowledged,
+        }
+    }
+
+    /// Learns of several messages that went out in order by one lane after one that was stamped with the present number,
+    /// each as the one before let expect. As with [`handle_run`](Self::handle_run), nothing that a checkpoint could come
+    /// of may lie between.
+    pub fn handle_sent(&mut self, now: Time, to: NodeId, lane: Lane, messages: &Messages) {
+        if let Some(channels) = &mut self.channels {
+            channels.send_run(now, self.number, to, lane, messages);
         }
     }
 

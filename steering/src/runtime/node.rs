@@ -23,13 +23,13 @@ use crate::checkpoint::Time;
 use crate::context::{Dice, Stamp};
 use crate::hook::{self, Hook};
 use crate::model::handler::{Local, mix};
-use crate::runtime::connection::{self, Arrival, Key};
+use crate::runtime::connection::{self, Arrival};
 use crate::runtime::datagrams::{self, Datagrams};
 use crate::runtime::disk::Store;
 use crate::runtime::emulation::Emulator;
 use crate::runtime::guard::Guard;
 use crate::runtime::handle::{Command, Counts, Handle, Snapshot};
-use crate::runtime::node::steering::Held;
+use crate::runtime::node::steering::{Held, Unnoted};
 use crate::runtime::options::Options;
 use crate::runtime::report::{Kind, Report, Ruling};
 use crate::runtime::run::{self, Panicked};
@@ -204,9 +204,7 @@ struct Node<S: Service> {
     counts: Counts,
     seed: u64,
     events_count: u64,
-    /// How many messages of a connection were handled whose receipt the hook does not know of. It does whenever it could
-    /// take a checkpoint: between two batches, and before it is told anything else of that connection.
-    unnoted: (Key, u32),
+    unnoted: Unnoted,
     /// Buffers for the message that is being sent, and for what goes over the wire.
     content: Vec<u8>,
     framed: Vec<u8>,
@@ -261,7 +259,7 @@ impl<S: Service> Node<S> {
             counts: Counts::default(),
             seed,
             events_count: 1,
-            unnoted: (0, 0),
+            unnoted: Unnoted::default(),
             content: Vec::new(),
             framed: Vec::new(),
         };
@@ -373,6 +371,7 @@ impl<S: Service> Node<S> {
     fn handle_due(&mut self) -> Result<(), End> {
         self.handle_own()?;
         let now = self.look_at_clock();
+        self.note_runs();
         self.turn_hook()?;
         self.counts.datagrams_lost += self.datagrams.send_due(now);
         for _ in 0..BATCH_MAX {

@@ -80,6 +80,15 @@ pub fn frame(
     close(out)
 }
 
+/// As [`frame`], with the stamp that follows from the one before; tells whether there is one and it is not too long.
+pub fn frame_next(out: &mut Vec<u8>, stamps: &mut Succession, message: &[u8]) -> bool {
+    out.clear();
+    out.extend_from_slice(&[0; LENGTH_BYTES]);
+    let follows = stamps.write_next(out);
+    out.extend_from_slice(message);
+    follows && close(out)
+}
+
 /// Frames a hello.
 pub fn hello(hello: &Hello) -> Vec<u8> {
     let mut bytes = vec![0; LENGTH_BYTES];

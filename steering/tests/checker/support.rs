@@ -59,6 +59,14 @@ impl Listener {
         found.collect()
     }
 
+    /// Returns the properties that were found broken, by name.
+    pub(crate) fn broken(&self) -> Vec<&str> {
+        let found = self.found().into_iter();
+        let mut broken: Vec<&str> = found.map(|found| found.property.as_str()).collect();
+        broken.sort_unstable();
+        broken
+    }
+
     pub(crate) fn replayed(&self) -> Vec<&Replayed> {
         let replayed = self.heard.iter().filter_map(|message| match message {
             CheckerToAgent::Replayed(replayed) => Some(replayed),

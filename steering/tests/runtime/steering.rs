@@ -6,10 +6,13 @@ use scry::context::Dice;
 use scry::hook;
 use scry::model::event::{Input, InputOf};
 use scry::model::handler::Local;
+use scry::runtime::run::{self, Performed};
 use scry::runtime::{CallError, Examined, Guard, Handle, Options, Ruling};
 use scry_protocol::filter::{Action, Matcher, Mode};
-use scry_protocol::link::host::{AgentToHost, HostToAgent, TakeCheckpoint, WithdrawFilters};
-use scry_protocol::{CheckpointNumber, FilterId};
+use scry_protocol::link::host::{
+    AgentToHost, Checkpoint, HostToAgent, TakeCheckpoint, WithdrawFilters,
+};
+use scry_protocol::{CheckpointNumber, Content, FilterId};
 
 use crate::agent::{Agent, Socket};
 use crate::cluster::{ONE, TWO, call, heard, introduce, numbers, report, start, tell, until};
@@ -190,22 +193,80 @@ async fn timers_are_postponed_and_calls_refused() {
 
 /// Has a node take a checkpoint and reads it.
 async fn checkpoint(agent: &mut Agent, number: u64) -> capture::Captured<Probe> {
+    take(agent, number).await;
+    let (_, captured) = read(&wait_for(agent, number).await);
+    captured
+}
+
+async fn take(agent: &mut Agent, number: u64) {
     let number = CheckpointNumber::new(number).expect("it works");
     agent
         .send(&AgentToHost::TakeCheckpoint(TakeCheckpoint { number }))
         .await;
-    let taken = agent
-        .wait(
-            "the checkpoint",
-            |message| matches!(message, HostToAgent::Checkpoint(taken) if taken.number == number),
-        )
-        .await;
-    let HostToAgent::Checkpoint(taken) = taken else {
-        unreachable!("it was waited for");
-    };
-    capture::read(&taken.body.read().expect("it works"))
-        .expect("it works")
-        .1
+}
+
+/// Waits for the checkpoint of a number, skipping what comes before.
+async fn wait_for(agent: &mut Agent, number: u64) -> Checkpoint {
+    loop {
+        let taken = next_checkpoint(agent).await;
+        if taken.number.get() == number {
+            return taken;
+        }
+    }
+}
+
+async fn next_checkpoint(agent: &mut Agent) -> Checkpoint {
+    let fits = |message: &HostToAgent| matches!(message, HostToAgent::Checkpoint(_));
+    match agent.wait("a checkpoint", fits).await {
+        HostToAgent::Checkpoint(taken) => taken,
+        other => unreachable!("it was waited for: {other:?}"),
+    }
+}
+
+fn read(taken: &Checkpoint) -> (Content, capture::Captured<Probe>) {
+    let content = taken.body.read().expect("it works");
+    let (_, captured) = capture::read(&content).expect("it works");
+    (content, captured)
+}
+
+#[tokio::test]
+async fn a_25_every_checkpoint_shows_the_receipt_of_what_its_state_has_handled() {
+    const ROUNDS: u64 = 20;
+    const WORDS: u32 = 150;
+    let sockets = [Socket::new(), Socket::new()];
+    let one = start(hooked(ONE, &sockets[0]));
+    let two = start(hooked(TWO, &sockets[1]));
+    introduce(&[&one, &two]).await;
+    let mut agents = [sockets[0].accept().await, sockets[1].accept().await];
+    let far = 1 << 50;
+    for round in 0..ROUNDS {
+        // Checkpoints are asked for here and forced there while words are on their way.
+        take(&mut agents[(round % 2) as usize], far + round).await;
+        let words = Call::Tell {
+            to: TWO,
+            by: Way::Stream,
+            count: WORDS,
+        };
+        call(&one, words).await;
+    }
+    let all = ROUNDS as usize * WORDS as usize;
+    until(&two, "the words", heard(all)).await;
+    take(&mut agents[1], far + ROUNDS).await;
+    let mut shown = Vec::new();
+    loop {
+        let taken = next_checkpoint(&mut agents[1]).await;
+        let (content, captured) = read(&taken);
+        let channels = content.channels.expect("they are kept");
+        let received = channels.receiving.iter().map(|it| it.received.up_to());
+        let handled = captured.local.service.heard.len();
+        assert_eq!(received.sum::<u64>(), handled as u64, "{}", taken.number);
+        shown.push(handled);
+        if taken.number.get() == far + ROUNDS {
+            break;
+        }
+    }
+    assert_eq!(shown.last(), Some(&all));
+    assert!(shown.len() > 2, "{shown:?}");
 }
 
 #[tokio::test]
@@ -250,18 +311,20 @@ async fn both_ends_of_a_connection_have_one_name_in_their_checkpoints() {
 
     // A message from a later logical time forces a checkpoint of the state before it.
     tell(&two, ONE, Way::Datagram).await;
-    let forced = agents[0]
-        .wait("the forced one", |message| {
-            matches!(message, HostToAgent::Checkpoint(taken) if taken.number.get() == far + 1)
-        })
-        .await;
-    let HostToAgent::Checkpoint(forced) = forced else {
-        unreachable!("it was waited for");
-    };
-    let (_, before) =
-        capture::read::<Probe>(&forced.body.read().expect("it works")).expect("it works");
+    let (_, before) = read(&wait_for(&mut agents[0], far + 1).await);
     assert_eq!(before.local.service.heard.len(), 1);
     until(&one, "the word", heard(2)).await;
+}
+
+fn run_on_copy(
+    setup: &(),
+    local: &Local<Probe>,
+    input: &InputOf<Probe>,
+    mut dice: Dice,
+) -> Performed<Probe> {
+    let mut copy = local.clone();
+    let ran = run::run(TWO, setup, &mut copy, input.clone(), &mut dice);
+    (copy, ran.expect("it works"))
 }
 
 /// Allows one call less than would be too many, running the handler on a copy.
@@ -276,10 +339,7 @@ impl Guard<Probe> for Limit {
         input: &InputOf<Probe>,
         dice: Dice,
     ) -> Examined<Probe> {
-        let mut copy = local.clone();
-        let mut dice = dice;
-        let ran = scry::runtime::run::run(TWO, setup, &mut copy, input.clone(), &mut dice);
-        let effects = ran.expect("it works");
+        let (copy, effects) = run_on_copy(setup, local, input, dice);
         let too_much =
             copy.service.calls > 2 || copy.service.heard.len() > 1 || copy.service.fired.len() > 1;
         match (too_much, input) {
@@ -340,9 +400,7 @@ impl Guard<Probe> for Brief {
         input: &InputOf<Probe>,
         dice: Dice,
     ) -> Examined<Probe> {
-        let (mut copy, mut dice) = (local.clone(), dice);
-        let ran = scry::runtime::run::run(TWO, setup, &mut copy, input.clone(), &mut dice);
-        let effects = ran.expect("it works");
+        let (copy, effects) = run_on_copy(setup, local, input, dice);
         match effects.len() as u32 {
             MANY.. => Examined::Veto {
                 property: "brief".to_owned(),

@@ -282,13 +282,7 @@ fn lowering_a_mode_withdraws_what_is_above_it_at_once() {
 
 #[test]
 fn a_86_a_service_that_wants_to_know_is_told_instead() {
-    let mut bench = Bench::with(Options {
-        mode: Mode::Steer,
-        tell_service: true,
-        ..Options::default()
-    });
-    bench.begin();
-    bench.find(7);
+    let mut bench = telling();
     let told: Vec<_> = bench
         .host
         .iter()
@@ -318,8 +312,8 @@ fn a_86_a_service_that_wants_to_know_is_told_instead() {
     assert_eq!(bench.controller.counts().predictions_told, 1, "once a run");
 }
 
-/// A controller that has told the service of a violation, and the filter that waits.
-fn told() -> (Bench, FilterId) {
+/// A controller that has told the service of a violation.
+fn telling() -> Bench {
     let mut bench = Bench::with(Options {
         mode: Mode::Steer,
         tell_service: true,
@@ -327,6 +321,12 @@ fn told() -> (Bench, FilterId) {
     });
     bench.begin();
     bench.find(7);
+    bench
+}
+
+/// The same, before anything else happens, and the filter that waits.
+fn told() -> (Bench, FilterId) {
+    let mut bench = telling();
     let id = bench.records("prediction-told")[0].filter.unwrap().0;
     bench.clear();
     (bench, id)

@@ -34,9 +34,19 @@ pub(super) struct Asked {
 }
 
 impl Asked {
-    /// Returns the number of the checkpoint that answers it.
-    fn answered_by(&self, ahead: u64) -> Result<CheckpointNumber, ReadAnswerError> {
-        self.number.ahead(ahead).ok_or(ReadAnswerError::NoNumber)
+    /// Reads an answer that is so far ahead of what was asked for.
+    fn read(
+        &self,
+        ahead: u64,
+        age_ms: u64,
+        read: impl FnOnce(CheckpointNumber) -> Result<Body, ReadAnswerError>,
+    ) -> Result<Held, ReadAnswerError> {
+        let number = self.number.ahead(ahead).ok_or(ReadAnswerError::NoNumber)?;
+        Ok(Held {
+            number,
+            age_ms,
+            body: read(number)?,
+        })
     }
 }
 
@@ -229,37 +239,37 @@ impl CheckpointManager {
         let Some(asked) = self.take_asked(from, full.id) else {
             return;
         };
-        let body = asked
-            .answered_by(full.ahead)
-            .and_then(|number| self.exchange.read_full(from, number, full.body));
-        if body.is_ok()
+        let held = asked.read(full.ahead, full.age_ms, |number| {
+            self.exchange.read_full(from, number, full.body)
+        });
+        if held.is_ok()
             && let Some(base) = self.exchange.known(from)
         {
             // A whole state may be large: its sender need not keep older ones for this node.
             self.send(now, from, &Confirm { base }.into());
         }
-        self.handle_body(now, &asked, full.ahead, full.age_ms, body);
+        self.handle_held(now, &asked, held);
     }
 
     pub(super) fn handle_changed(&mut self, now: Time, from: NodeId, changed: Changed) {
         let Some(asked) = self.take_asked(from, changed.id) else {
             return;
         };
-        let (ahead, delta) = (changed.ahead, changed.delta);
-        let body = asked
-            .answered_by(ahead)
-            .and_then(|number| self.exchange.read_changed(from, number, asked.known, delta));
-        self.handle_body(now, &asked, ahead, changed.age_ms, body);
+        let held = asked.read(changed.ahead, changed.age_ms, |number| {
+            let delta = changed.delta;
+            self.exchange.read_changed(from, number, asked.known, delta)
+        });
+        self.handle_held(now, &asked, held);
     }
 
     pub(super) fn handle_same(&mut self, now: Time, from: NodeId, same: &Same) {
         let Some(asked) = self.take_asked(from, same.id) else {
             return;
         };
-        let body = asked
-            .answered_by(same.ahead)
-            .and_then(|number| self.exchange.read_same(from, number, asked.known));
-        self.handle_body(now, &asked, same.ahead, same.age_ms, body);
+        let held = asked.read(same.ahead, same.age_ms, |number| {
+            self.exchange.read_same(from, number, asked.known)
+        });
+        self.handle_held(now, &asked, held);
     }
 
     pub(super) fn handle_refused(&mut self, now: Time, from: NodeId, refused: &Refused) {
@@ -272,24 +282,11 @@ impl CheckpointManager {
         });
     }
 
-    fn handle_body(
-        &mut self,
-        now: Time,
-        asked: &Asked,
-        ahead: u64,
-        age_ms: u64,
-        body: Result<Body, ReadAnswerError>,
-    ) {
+    fn handle_held(&mut self, now: Time, asked: &Asked, held: Result<Held, ReadAnswerError>) {
         let from = asked.to;
-        match body {
-            Ok(body) => {
+        match held {
+            Ok(held) => {
                 self.unreadable.remove(&from);
-                let number = asked.number.ahead(ahead).expect("it was read with it");
-                let held = Held {
-                    number,
-                    age_ms,
-                    body,
-                };
                 self.with_round(now, asked, |gather| gather.handle_answer(now, from, held));
             }
             Err(error) => {

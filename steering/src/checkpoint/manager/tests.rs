@@ -34,11 +34,14 @@ struct Node {
     answers: bool,
 }
 
+/// A frame on its way, with its sender and receiver.
+type Flying = (NodeId, NodeId, Vec<u8>);
+
 /// Some nodes, and the frames between their agents.
 struct World {
     now: Time,
     nodes: BTreeMap<NodeId, Node>,
-    frames: Vec<(NodeId, NodeId, Vec<u8>)>,
+    frames: Vec<Flying>,
     snapshots: Vec<(GatherId, Snapshot)>,
     failures: Vec<GatherError>,
     unreadable: Vec<(NodeId, String)>,
@@ -130,10 +133,19 @@ impl World {
 
     /// Delivers all frames, and all they lead to.
     fn deliver(&mut self) {
+        let held_back = self.deliver_where(|_, _| true);
+        assert_eq!(held_back, []);
+    }
+
+    /// Delivers the frames between some nodes, and all they lead to. Returns the others.
+    fn deliver_where(&mut self, passes: impl Fn(NodeId, NodeId) -> bool) -> Vec<Flying> {
+        let mut held_back = Vec::new();
         self.settle();
         while !self.frames.is_empty() {
             for (from, to, frame) in std::mem::take(&mut self.frames) {
-                if let Some(node) = self.nodes.get_mut(&to) {
+                if !passes(from, to) {
+                    held_back.push((from, to, frame));
+                } else if let Some(node) = self.nodes.get_mut(&to) {
                     node.manager
                         .handle_frame(self.now, from, &frame)
                         .expect("a frame");
@@ -141,6 +153,7 @@ impl World {
             }
             self.settle();
         }
+        held_back
     }
 
     fn pass(&mut self, millis: u64) {

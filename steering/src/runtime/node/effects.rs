@@ -5,11 +5,12 @@ use tokio::time::Instant;
 
 use crate::checkpoint::channel::Lane;
 use crate::context::Effect;
+use crate::runtime::connection::Key;
 use crate::runtime::emulation::Passage;
 use crate::runtime::node::events::encode;
 use crate::runtime::node::{End, Node};
 use crate::runtime::run::{self, Effects, Panicked};
-use crate::runtime::wire;
+use crate::runtime::wire::{self, NO_STAMP};
 use crate::service::Service;
 
 /// How large a buffer is kept for the next message.
@@ -32,7 +33,7 @@ impl<S: Service> Node<S> {
                 Effect::Arm { timer, after } => self.timers.arm(timer, after, Instant::now()),
                 Effect::Cancel { timer } => self.timers.cancel(&timer),
                 Effect::Disconnect { peer } => {
-                    self.note_run();
+                    self.note_runs();
                     for end in self.streams.finish(peer) {
                         self.close_channel(&end);
                     }
@@ -89,12 +90,9 @@ impl<S: Service> Node<S> {
                 self.streams.connect(to, address, sending)
             }
         };
-        let sending = self.streams.end(key).map_or(0, |end| end.sending);
-        let stamp = self.stamp(to, Lane::Stream(sending), content);
         self.counts.segments_sent += 1;
         let mut frame = std::mem::take(&mut self.framed);
-        let end = self.streams.end(key);
-        let fits = end.is_some_and(|end| wire::frame(&mut frame, &mut end.sent, &stamp, content));
+        let fits = self.frame(&mut frame, key, to, content);
         let sent = fits && {
             let due = match self.emulator.segment(to, frame.len(), now) {
                 Passage::At(due) => Some(due),
@@ -111,9 +109,29 @@ impl<S: Service> Node<S> {
         }
     }
 
+    /// Stamps and frames a message, and tells whether it is not too long.
+    fn frame(&mut self, frame: &mut Vec<u8>, key: Key, to: NodeId, content: &[u8]) -> bool {
+        let Some(end) = self.streams.end(key) else {
+            return false;
+        };
+        if self.hook.is_none() {
+            return wire::frame(frame, &mut end.sent, &NO_STAMP, content);
+        }
+        if self.unnoted.goes_on(key, content) {
+            self.unnoted.send(content);
+            return wire::frame_next(frame, &mut end.sent, content);
+        }
+        let lane = Lane::Stream(end.sending);
+        self.note_runs();
+        let stamp = self.stamp(to, lane, content);
+        self.unnoted.begin_to_send(key);
+        let end = self.streams.end(key).expect("it is still there");
+        wire::frame(frame, &mut end.sent, &stamp, content)
+    }
+
     /// Resets all connections with a peer, and tells whether there were any.
     pub(super) fn break_connections(&mut self, peer: NodeId) -> bool {
-        self.note_run();
+        self.note_runs();
         let gone = self.streams.break_with(peer, self.emulator.is_cut(peer));
         for end in &gone {
             self.close_channel(end);

@@ -66,7 +66,7 @@ impl<S: Service> Node<S> {
                     rest = &rest[length..];
                     count += 1;
                 }
-                self.note_run();
+                self.note_runs();
                 Ok(count)
             }
             Arrival::Ended { key, reason } => {
@@ -101,7 +101,7 @@ impl<S: Service> Node<S> {
             self.take(key, what)?;
             self.handle_own()?;
         }
-        self.note_run();
+        self.note_runs();
         Ok(())
     }
 
@@ -113,7 +113,7 @@ impl<S: Service> Node<S> {
         match (what, standing) {
             (Waiting::Ended(reason), Standing::Open) => {
                 let end = end.describe();
-                self.note_run();
+                self.note_runs();
                 self.streams.remove(key);
                 self.close_channel(&end);
                 self.break_connections(peer);
@@ -147,10 +147,10 @@ impl<S: Service> Node<S> {
         let run = standing == Standing::Open && self.hook.as_ref().is_none_or(Hook::is_unfiltered);
         if run && let Some(content) = end.came.read_next(content) {
             self.counts.segments_received += 1;
-            self.unnoted = (key, self.unnoted.1 + 1);
+            self.unnoted.receive(key);
             return self.offer(Origin::Stream(key), peer, content);
         }
-        self.note_run();
+        self.note_runs();
         let end = self.streams.end(key).expect("it is still there");
         let Ok((envelope, content)) = end.came.read(content) else {
             self.counts.malformed += 1;
@@ -324,6 +324,7 @@ impl<S: Service> Node<S> {
         self.own.clear();
         self.lost.clear();
         self.timers = crate::runtime::timers::Timers::new();
+        self.note_runs();
         let dice = self.dice();
         let effects = self.run(Input::Restart, dice)?;
         self.begin_life();

@@ -6,17 +6,19 @@
 use std::sync::Arc;
 
 use scry_protocol::channel::Envelope;
+use scry_protocol::limit::MESSAGE_BYTES_MAX;
 use scry_protocol::link::host::{Predicted, PredictionAnswer, Veto};
 use scry_protocol::{FilterId, Incarnation, NodeId, Transport};
 use tokio::time::Instant;
 
 use crate::capture::{self, StreamEnd};
 use crate::checker::path;
-use crate::checkpoint::Time;
 use crate::checkpoint::channel::Lane;
 use crate::checkpoint::recorder::Capture;
+use crate::checkpoint::{Messages, Time};
 use crate::hook::{Hook, Occurrence, Request, Verdict, kind_of};
 use crate::model::handler::Local;
+use crate::runtime::connection::Key;
 use crate::runtime::guard::Notice;
 use crate::runtime::node::events::{Decision, Origin};
 use crate::runtime::node::{End, Node, epoch_ms};
@@ -36,6 +38,48 @@ pub(super) struct Held {
     origin: Origin,
     from: NodeId,
     content: Vec<u8>,
+}
+
+/// Messages on connections that the hook does not know of: their stamps follow from the one before, so there was nothing
+/// to ask it. It learns of them before anything a checkpoint could come of: between two batches of events, and before it is
+/// told anything else.
+#[derive(Debug, Default)]
+pub(super) struct Unnoted {
+    /// The connection on which the next message may go out unnoted: one just did with a stamp.
+    sending: Option<Key>,
+    /// What went out on it since.
+    sent: Messages,
+    /// A connection and how many came on it.
+    received: (Key, u32),
+}
+
+/// How many messages may go out before the hook has a chance to acknowledge what came.
+const SENT_MAX: usize = 64;
+
+impl Unnoted {
+    /// Notes that a message came.
+    pub(super) fn receive(&mut self, key: Key) {
+        debug_assert!(self.received.1 == 0 || self.received.0 == key);
+        self.received = (key, self.received.1 + 1);
+    }
+
+    /// Begins a run of messages, after one with a stamp.
+    pub(super) fn begin_to_send(&mut self, key: Key) {
+        debug_assert!(self.sent.is_empty());
+        self.sending = Some(key);
+    }
+
+    /// Tells whether a message may go out with a stamp that follows from the one before.
+    pub(super) fn goes_on(&self, key: Key, message: &[u8]) -> bool {
+        self.sending == Some(key)
+            && self.sent.len() < SENT_MAX
+            && message.len() <= MESSAGE_BYTES_MAX
+    }
+
+    /// Notes that a message goes out.
+    pub(super) fn send(&mut self, message: &[u8]) {
+        self.sent.push(message);
+    }
 }
 
 impl<S: Service> Node<S> {
@@ -114,6 +158,7 @@ impl<S: Service> Node<S> {
 
     /// Notes a message before anything is decided about it: the checkpoint that must precede it is taken.
     pub(super) fn note_receipt(&mut self, transport: Transport, from: NodeId, envelope: &Envelope) {
+        self.note_runs();
         let now = self.clock;
         let (me, setup, local, streams) = (self.me, &self.setup, &self.local, &self.streams);
         if let Some(hook) = &mut self.hook {
@@ -123,15 +168,30 @@ impl<S: Service> Node<S> {
         }
     }
 
-    /// Notes the messages of a connection that only followed from the one before, once for all of them.
-    pub(super) fn note_run(&mut self) {
-        let (key, count) = std::mem::take(&mut self.unnoted);
+    /// Tells the hook of the messages it does not know of.
+    pub(super) fn note_runs(&mut self) {
+        let Unnoted {
+            sending,
+            sent,
+            received,
+        } = &mut self.unnoted;
+        let (key, count) = std::mem::take(received);
         if count > 0
             && let Some(hook) = &mut self.hook
             && let Some(end) = self.streams.end(key)
         {
             let last = end.came.place();
             hook.receive_run(self.clock, end.peer, Transport::Stream, last, count);
+        }
+        if let Some(key) = sending.take()
+            && !sent.is_empty()
+        {
+            if let Some(hook) = &mut self.hook
+                && let Some(end) = self.streams.end(key)
+            {
+                hook.sent_run(self.clock, end.peer, Lane::Stream(end.sending), sent);
+            }
+            sent.clear();
         }
     }
 

@@ -33,26 +33,7 @@ fn a_31_a_silent_neighbor_does_not_hide_what_the_others_do_meanwhile() {
     for _ in 0..20 {
         world.pass(10);
         world.node(1).counter += 1;
-        while world
-            .frames
-            .iter()
-            .any(|(from, to, _)| *from != node(2) && *to != node(2))
-        {
-            let frames = std::mem::take(&mut world.frames);
-            let apart =
-                |(from, to, _): &(NodeId, NodeId, Vec<u8>)| *from == node(2) || *to == node(2);
-            let (held, passing): (Vec<_>, Vec<_>) = frames.into_iter().partition(apart);
-            silent.extend(held);
-            for (from, to, frame) in passing {
-                let now = world.now;
-                let node = world.nodes.get_mut(&to).expect("a node of this world");
-                node.manager
-                    .handle_frame(now, from, &frame)
-                    .expect("a frame");
-            }
-            world.settle();
-        }
-        silent.append(&mut world.frames);
+        silent.extend(world.deliver_where(|from, to| from != node(2) && to != node(2)));
     }
     assert!(world.snapshots.is_empty(), "they all wait for node 2");
     world.frames = silent;
