@@ -362,10 +362,16 @@ impl Hook {
     /// Cheap if there is nothing to do: one atomic load and a comparison.
     #[inline]
     pub fn turn(&mut self, now: Time, capture: impl FnMut() -> Capture) -> Vec<Request> {
-        if now < self.report_at && !self.shared.asked.load(Ordering::Acquire) {
+        if !self.is_turn_due(now) {
             return Vec::new();
         }
         self.turn_slowly(now, capture)
+    }
+
+    /// Tells whether there is anything to do for [`turn`](Self::turn).
+    #[inline]
+    pub fn is_turn_due(&self, now: Time) -> bool {
+        now >= self.report_at || self.shared.asked.load(Ordering::Acquire)
     }
 
     /// Returns when [`turn`](Self::turn) is due even if nothing happens.

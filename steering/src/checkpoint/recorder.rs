@@ -274,7 +274,12 @@ impl Recorder {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::VecDeque;
+
+    use proptest::prelude::*;
+
     use super::*;
+    use crate::checkpoint::flight::{Traffic, contradiction, in_flight};
 
     const NOW: Time = Time::from_millis(0);
     const PEER: NodeId = NodeId::new(2);
@@ -437,5 +442,116 @@ mod tests {
         };
         // The checkpoint numbered 5 answers for 5 and for numbers before it, when the message had not arrived.
         assert_eq!([kept(4), kept(5), kept(6)], [1, 1, 0]);
+    }
+
+    /// Two nodes with a connection from the first to the second, and what is on it.
+    struct Pair {
+        ends: [Recorder; 2],
+        lanes: [Lane; 2],
+        /// Each with its place, and with its stamp unless that only follows from the one before.
+        flying: VecDeque<(Option<Envelope>, Place)>,
+        in_runs: bool,
+    }
+
+    impl Pair {
+        const NODES: [NodeId; 2] = [NodeId::new(1), PEER];
+
+        fn new(in_runs: bool) -> Self {
+            let mut ends = [(); 2].map(|()| recorder(Some(Options::default())));
+            let lanes = [0, 1].map(|at| Lane::Stream(ends[at].open(Self::NODES[1 - at])));
+            let flying = VecDeque::new();
+            Self {
+                ends,
+                lanes,
+                flying,
+                in_runs,
+            }
+        }
+
+        fn send(&mut self, words: &[u8]) {
+            let [first, rest @ ..] = words else {
+                return;
+            };
+            let [one, _] = &mut self.ends;
+            let mut stamp = |word: u8| one.stamp(NOW, PEER, self.lanes[0], &[word]);
+            let envelope = stamp(*first);
+            let mut place = envelope.place.expect("it is kept");
+            self.flying.push_back((Some(envelope), place));
+            if !self.in_runs {
+                let envelopes = rest.iter().map(|word| stamp(*word));
+                self.flying.extend(envelopes.map(|envelope| {
+                    let place = envelope.place.expect("it is kept");
+                    (Some(envelope), place)
+                }));
+                return;
+            }
+            let mut run = Messages::default();
+            for word in rest {
+                run.push(&[*word]);
+                place.sequence += 1;
+                self.flying.push_back((None, place));
+            }
+            one.handle_sent(NOW, PEER, self.lanes[0], &run);
+        }
+
+        fn deliver(&mut self, count: usize) {
+            let [from, _] = Self::NODES;
+            let two = &mut self.ends[1];
+            let mut run = (None, 0);
+            for (envelope, place) in self.flying.drain(..count.min(self.flying.len())) {
+                let Some(envelope) = envelope else {
+                    run = (Some(place), run.1 + 1);
+                    continue;
+                };
+                two.handle_run(from, Transport::Stream, run.0.take(), run.1);
+                run.1 = 0;
+                two.handle_message(NOW, from, Transport::Stream, &envelope, capture(0))
+                    .expect("small");
+            }
+            two.handle_run(from, Transport::Stream, run.0, run.1);
+        }
+
+        fn answer(&mut self) {
+            let [to, from] = Self::NODES;
+            let [one, two] = &mut self.ends;
+            let envelope = two.stamp(NOW, to, self.lanes[1], b"answer");
+            one.handle_message(NOW, from, Transport::Stream, &envelope, capture(0))
+                .expect("small");
+        }
+
+        /// Returns what a snapshot of both shows.
+        fn traffic(&mut self, at: CheckpointNumber) -> Traffic {
+            let contents = self.ends.each_mut().map(|end| {
+                let taken = end.handle_take(NOW, at, capture(0)).expect("small");
+                taken.expect("taken").body.read().expect("our own")
+            });
+            let members = [0, 1].map(|at| (Self::NODES[at], &contents[at]));
+            assert_eq!(contradiction(&members), None);
+            in_flight(&members)
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_25_a_run_is_its_messages(steps in prop::collection::vec(
+            (prop::collection::vec(any::<u8>(), 0..100), 0usize..100, any::<bool>()),
+            0..20,
+        )) {
+            let (mut singly, mut in_runs) = (Pair::new(false), Pair::new(true));
+            for (at, (words, count, answer)) in (2..).zip(steps) {
+                let [singly, in_runs] = [&mut singly, &mut in_runs].map(|pair| {
+                    pair.send(&words);
+                    pair.deliver(count);
+                    if answer {
+                        pair.answer();
+                    }
+                    let traffic = pair.traffic(number(at));
+                    let shown = traffic.messages.len() as u64 + traffic.unlisted;
+                    assert_eq!(shown, pair.flying.len() as u64);
+                    traffic
+                });
+                prop_assert_eq!(singly, in_runs);
+            }
+        }
     }
 }

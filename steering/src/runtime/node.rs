@@ -371,7 +371,6 @@ impl<S: Service> Node<S> {
     fn handle_due(&mut self) -> Result<(), End> {
         self.handle_own()?;
         let now = self.look_at_clock();
-        self.note_runs();
         self.turn_hook()?;
         self.counts.datagrams_lost += self.datagrams.send_due(now);
         for _ in 0..BATCH_MAX {

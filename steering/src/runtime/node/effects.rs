@@ -117,14 +117,14 @@ impl<S: Service> Node<S> {
         if self.hook.is_none() {
             return wire::frame(frame, &mut end.sent, &NO_STAMP, content);
         }
-        if self.unnoted.goes_on(key, content) {
+        if self.unnoted.may_send(self.clock, key, content) {
             self.unnoted.send(content);
             return wire::frame_next(frame, &mut end.sent, content);
         }
         let lane = Lane::Stream(end.sending);
         self.note_runs();
         let stamp = self.stamp(to, lane, content);
-        self.unnoted.begin_to_send(key);
+        self.unnoted.begin_to_send(self.clock, key);
         let end = self.streams.end(key).expect("it is still there");
         wire::frame(frame, &mut end.sent, &stamp, content)
     }

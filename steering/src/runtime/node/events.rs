@@ -66,7 +66,6 @@ impl<S: Service> Node<S> {
                     rest = &rest[length..];
                     count += 1;
                 }
-                self.note_runs();
                 Ok(count)
             }
             Arrival::Ended { key, reason } => {
@@ -101,7 +100,6 @@ impl<S: Service> Node<S> {
             self.take(key, what)?;
             self.handle_own()?;
         }
-        self.note_runs();
         Ok(())
     }
 
@@ -144,7 +142,9 @@ impl<S: Service> Node<S> {
     fn receive_segment(&mut self, key: Key, content: &[u8]) -> Result<(), End> {
         let end = self.streams.end(key).expect("the caller has seen it");
         let (peer, standing) = (end.peer, end.standing);
-        let run = standing == Standing::Open && self.hook.as_ref().is_none_or(Hook::is_unfiltered);
+        let run = standing == Standing::Open
+            && self.unnoted.may_receive(key)
+            && self.hook.as_ref().is_none_or(Hook::is_unfiltered);
         if run && let Some(content) = end.came.read_next(content) {
             self.counts.segments_received += 1;
             self.unnoted.receive(key);

@@ -41,42 +41,51 @@ pub(super) struct Held {
 }
 
 /// Messages on connections that the hook does not know of: their stamps follow from the one before, so there was nothing
-/// to ask it. It learns of them before anything a checkpoint could come of: between two batches of events, and before it is
-/// told anything else.
+/// to ask it. It learns of them before it does anything that a checkpoint could come of, or is told anything else.
 #[derive(Debug, Default)]
 pub(super) struct Unnoted {
-    /// The connection on which the next message may go out unnoted: one just did with a stamp.
-    sending: Option<Key>,
-    /// What went out on it since.
-    sent: Messages,
     /// A connection and how many came on it.
     received: (Key, u32),
+    /// The connection on which the next message may go out unnoted, and until when: one just did with a stamp.
+    sending: Option<(Key, Time)>,
+    /// What went out on it since.
+    sent: Messages,
 }
 
-/// How many messages may go out before the hook has a chance to acknowledge what came.
+/// How many messages may go out, and how long, before the hook has a chance to acknowledge what came.
 const SENT_MAX: usize = 64;
+const SENT_MS: u64 = 20;
 
 impl Unnoted {
+    /// Tells whether a message of a connection may come unnoted.
+    #[inline]
+    pub(super) fn may_receive(&self, key: Key) -> bool {
+        self.received.0 == key || self.received.1 == 0
+    }
+
     /// Notes that a message came.
+    #[inline]
     pub(super) fn receive(&mut self, key: Key) {
-        debug_assert!(self.received.1 == 0 || self.received.0 == key);
         self.received = (key, self.received.1 + 1);
     }
 
     /// Begins a run of messages, after one with a stamp.
-    pub(super) fn begin_to_send(&mut self, key: Key) {
+    pub(super) fn begin_to_send(&mut self, now: Time, key: Key) {
         debug_assert!(self.sent.is_empty());
-        self.sending = Some(key);
+        self.sending = Some((key, now.after_millis(SENT_MS)));
     }
 
     /// Tells whether a message may go out with a stamp that follows from the one before.
-    pub(super) fn goes_on(&self, key: Key, message: &[u8]) -> bool {
-        self.sending == Some(key)
+    #[inline]
+    pub(super) fn may_send(&self, now: Time, key: Key, message: &[u8]) -> bool {
+        self.sending
+            .is_some_and(|(sending, until)| sending == key && now < until)
             && self.sent.len() < SENT_MAX
             && message.len() <= MESSAGE_BYTES_MAX
     }
 
     /// Notes that a message goes out.
+    #[inline]
     pub(super) fn send(&mut self, message: &[u8]) {
         self.sent.push(message);
     }
@@ -109,6 +118,10 @@ impl<S: Service> Node<S> {
     /// Does what the agent asked for.
     pub(super) fn turn_hook(&mut self) -> Result<(), End> {
         let now = self.clock;
+        if !self.hook.as_ref().is_some_and(|hook| hook.is_turn_due(now)) {
+            return Ok(());
+        }
+        self.note_runs();
         let (me, setup, local, streams) = (self.me, &self.setup, &self.local, &self.streams);
         let Some(hook) = &mut self.hook else {
             return Ok(());
@@ -183,7 +196,7 @@ impl<S: Service> Node<S> {
             let last = end.came.place();
             hook.receive_run(self.clock, end.peer, Transport::Stream, last, count);
         }
-        if let Some(key) = sending.take()
+        if let Some((key, _)) = sending.take()
             && !sent.is_empty()
         {
             if let Some(hook) = &mut self.hook
