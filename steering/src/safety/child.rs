@@ -29,10 +29,6 @@ use crate::engine::PANIC_PROPERTY;
 use crate::model::handler::in_silence;
 use crate::safety::trial::{Broken, Verdict};
 
-/// How large a piece of memory may be to be made ready for a child: one that is only read, and one that is copied.
-const READABLE_BYTES_MAX: usize = 16 << 20;
-const WRITABLE_BYTES_MAX: usize = 1 << 20;
-
 /// No verdict is longer.
 pub(super) const VERDICT_BYTES_MAX: usize = 64 << 10;
 
@@ -160,55 +156,6 @@ pub(super) fn heed_the_clock() {
     let _ = unsafe { signal(Signal::SIGALRM, SigHandler::SigDfl) };
 }
 
-/// Memory of this process that a child is going to need: addresses, and whether it will write there.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub(super) struct Mapped {
-    addresses: std::ops::Range<usize>,
-    writable: bool,
-}
-
-/// Lists the memory that is worth having ready, as the kernel's table of it (`/proc/self/maps`) shows it: code and
-/// constants, and what is small among the rest.
-pub(super) fn mapped(table: &str) -> Vec<Mapped> {
-    let parse = |line: &str| {
-        let mut words = line.split_whitespace();
-        let (begin, end) = words.next()?.split_once('-')?;
-        let access = words.next()?.as_bytes();
-        let address = |text| usize::from_str_radix(text, 16).ok();
-        let mapped = Mapped {
-            addresses: address(begin)?..address(end)?,
-            writable: access.get(1) == Some(&b'w'),
-        };
-        let bytes_max = match mapped.writable {
-            true => WRITABLE_BYTES_MAX,
-            false => READABLE_BYTES_MAX,
-        };
-        let is_private = access.first() == Some(&b'r') && access.get(3) == Some(&b'p');
-        let is_of_the_kernel = line.contains("[v");
-        (is_private && !is_of_the_kernel && mapped.addresses.len() <= bytes_max).then_some(mapped)
-    };
-    table.lines().filter_map(parse).collect()
-}
-
-/// Fetches memory, which after a fork would otherwise be fetched page by page when it is first touched: some
-/// microseconds each time, while somebody waits.
-pub(super) fn have_ready(memory: &[Mapped]) {
-    for Mapped {
-        addresses,
-        writable,
-    } in memory
-    {
-        let advice = match writable {
-            true => libc::MADV_POPULATE_WRITE,
-            false => libc::MADV_POPULATE_READ,
-        };
-        let begin = std::ptr::without_provenance_mut(addresses.start);
-        // SAFETY: no content changes by it, and addresses that mean nothing are refused. An older kernel refuses the
-        // advice; then pages are fetched when they are touched.
-        unsafe { libc::madvise(begin, addresses.len(), advice) };
-    }
-}
-
 /// What a child's end without a verdict says of the handler: it would have ended this process too.
 pub(super) fn death(status: Option<WaitStatus>) -> Verdict {
     let how = match status {
@@ -282,42 +229,5 @@ fn hear(reader: OwnedFd, begun: Instant, deadline: Duration) -> Heard {
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(_) => return Heard::Late,
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_small_private_memory_that_can_be_read_is_made_ready() {
-        let table = "\
-            1000-3000 r-xp 00000000 fe:00 1 /bin/service\n\
-            3000-4000 rw-p 00000000 fe:00 1 /bin/service\n\
-            4000-5000 rw-s 00000000 fe:00 1 /dev/shm/shared\n\
-            5000-6000 ---p 00000000 00:00 0\n\
-            10000000-40000000 rw-p 00000000 00:00 0 [heap]\n\
-            50000000-50001000 r-xp 00000000 00:00 0 [vdso]\n\
-            nonsense\n";
-        let expected = [(0x1000..0x3000, false), (0x3000..0x4000, true)];
-        let expected = expected.map(|(addresses, writable)| Mapped {
-            addresses,
-            writable,
-        });
-        assert_eq!(mapped(table), expected);
-    }
-
-    #[test]
-    fn memory_that_is_made_ready_keeps_its_content() {
-        let kept: Vec<u8> = (0..=255).cycle().take(1 << 16).collect();
-        let table = std::fs::read_to_string("/proc/self/maps").expect("the kernel's table");
-        let memory = mapped(&table);
-        assert!(memory.iter().any(|mapped| mapped.writable));
-        have_ready(&memory);
-        have_ready(&[Mapped {
-            addresses: 0x1000..0x2000,
-            writable: true,
-        }]);
-        assert!(kept.iter().zip((0..=255).cycle()).all(|(&a, b)| a == b));
     }
 }

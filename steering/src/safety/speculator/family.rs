@@ -1,8 +1,7 @@
 //! The speculator itself: a parent that forks ahead of the questions, and its children, each of which answers one.
 //!
-//! A child is forked while nobody waits. It fetches the memory it is going to need, waits for its turn, reads the next
-//! question off the host's socket, answers it there, gives the turn to the next child and is gone: between question and
-//! answer nobody else need wake up. Since each child answers once, nothing that a handler does to its process reaches
+//! A child is forked while nobody waits. It waits for its turn, reads the next question off the host's socket, answers it
+//! there, gives the turn to the next child and is gone: between question and answer nobody else need wake up. Since each child answers once, nothing that a handler does to its process reaches
 //! another question. The kernel ends a child that takes too long.
 //!
 //! What the host says beside questions is for the parent. The child whose turn it is looks at the first byte only and
@@ -15,7 +14,7 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::net::UnixStream;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use nix::fcntl::OFlag;
 use nix::sys::prctl::set_pdeathsig;
@@ -30,19 +29,13 @@ use crate::model::event::InputOf;
 use crate::model::handler::Local;
 use crate::properties;
 use crate::property::Property;
-use crate::safety::child::{
-    Mapped, death, have_ready, heed_the_clock, live_at_most, mapped, reap, spawn,
-};
+use crate::safety::child::{death, heed_the_clock, live_at_most, reap, spawn};
 use crate::safety::speculator::words::{Answer, Check, Order, Said, Spoken, read, write};
 use crate::safety::trial::{self, Trial};
 use crate::service::Service;
 
 /// How many children wait for a question. While one ends and another is forked in its place, the others answer.
 const CHILDREN_COUNT: usize = 3;
-
-/// How far apart questions are when a child has the time to make itself ready. What that costs is less than this, but
-/// while questions wait it would only keep them waiting.
-const UNHURRIED: Duration = Duration::from_millis(1);
 
 /// What a child notes: that it is its turn, that it has read a question whole (the id follows), that it has answered,
 /// that the turn is another's; or that what comes is not for it, or that nothing comes any more.
@@ -71,9 +64,6 @@ pub fn serve<S: Service>() {
         turn_reader: File::from(turn_reader),
         turn_writer: File::from(turn_writer),
         children: Vec::new(),
-        memory: Vec::new(),
-        ended: Instant::now(),
-        busy: false,
     };
     // An error is the host's end, or nothing that another process would not do better.
     let _ = family.live();
@@ -87,11 +77,6 @@ struct Family<S: Service> {
     turn_reader: File,
     turn_writer: File,
     children: Vec<Child>,
-    /// What a child has ready when its turn comes.
-    memory: Vec<Mapped>,
-    /// When the last child ended, and whether questions come so fast that there is no time to have anything ready.
-    ended: Instant,
-    busy: bool,
 }
 
 struct Child {
@@ -138,8 +123,6 @@ impl<S: Service> Family<S> {
             let Some(at) = self.children.iter().position(|c| c.process == process) else {
                 continue;
             };
-            let ended = std::mem::replace(&mut self.ended, Instant::now());
-            self.busy = ended.elapsed() < UNHURRIED;
             let notes = Notes::read(&mut self.children.swap_remove(at).notes);
             match notes {
                 Notes { closed: true, .. } => return Ok(()),
@@ -173,8 +156,6 @@ impl<S: Service> Family<S> {
         while self.next(MsgFlags::MSG_DONTWAIT) == Next::Order {
             self.follow()?;
         }
-        let table = std::fs::read_to_string("/proc/self/maps");
-        self.memory = mapped(&table.unwrap_or_default());
         self.turn_writer.write_all(&[TURN])
     }
 
@@ -250,9 +231,6 @@ impl<S: Service> Family<S> {
         set_pdeathsig(Signal::SIGKILL)?;
         if getppid() != parent {
             return Ok(());
-        }
-        if !self.busy {
-            have_ready(&self.memory);
         }
         self.turn_reader.read_exact(&mut [0])?;
         notes.write_all(&[TURN])?;
