@@ -199,11 +199,12 @@ async fn read(
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
             Err(error) => return error,
         }
+        let mut used = 0;
         loop {
-            let (used, end) = whole_frames(&buffer);
-            if used > 0 {
-                let frames = buffer[..used].to_vec();
-                buffer.drain(..used);
+            let (length, end) = whole_frames(&buffer[used..]);
+            if length > 0 {
+                let frames = buffer[used..used + length].to_vec();
+                used += length;
                 if arrivals
                     .send(Arrival::Frames { key, frames })
                     .await
@@ -218,6 +219,7 @@ async fn read(
                 End::Malformed(error) => return io::Error::other(error),
             }
         }
+        buffer.drain(..used);
     }
 }
 

@@ -319,12 +319,12 @@ impl<S: Service> Node<S> {
 
     /// Resets the node: its peers are told, or find out.
     pub(super) fn reset(&mut self, notice: bool) -> Result<(), End> {
+        self.note_runs();
         let emulator = &self.emulator;
         let stale = self.streams.end_life(notice, |peer| emulator.is_cut(peer));
         self.own.clear();
         self.lost.clear();
         self.timers = crate::runtime::timers::Timers::new();
-        self.note_runs();
         let dice = self.dice();
         let effects = self.run(Input::Restart, dice)?;
         self.begin_life();

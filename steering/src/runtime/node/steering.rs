@@ -229,6 +229,11 @@ impl<S: Service> Node<S> {
             hook.count_event();
             return Decision::RUN;
         }
+        // A filter that blocks too much is found by how many messages there were.
+        self.note_runs();
+        let Some(hook) = &mut self.hook else {
+            return Decision::RUN;
+        };
         let content = || match content {
             Some(content) => content.to_vec(),
             None => rmp_serde::to_vec(message).unwrap_or_default(),
