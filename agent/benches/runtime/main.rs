@@ -41,7 +41,7 @@ const ROWS: [(Way, u32, u32); 4] = [
     (Way::Datagram, 1, 500),
     (Way::Datagram, 32, 5_000),
     (Way::Stream, 1, 500),
-    (Way::Stream, 32, 10_000),
+    (Way::Stream, 32, 40_000),
 ];
 
 fn main() -> anyhow::Result<()> {

@@ -18,12 +18,25 @@ pub struct Messages {
 }
 
 impl Messages {
-    /// Adds one of at most [`MESSAGE_BYTES_MAX`] bytes.
+    /// Adds the message that `encode` appends, and returns it; `None` if it has more than [`MESSAGE_BYTES_MAX`] bytes and
+    /// was not added.
+    ///
+    /// # Errors
+    ///
+    /// When `encode` fails.
     #[inline]
-    pub fn push(&mut self, message: &[u8]) {
-        debug_assert!(message.len() <= MESSAGE_BYTES_MAX);
-        self.bytes.extend_from_slice(message);
+    pub fn push_with<E>(
+        &mut self,
+        encode: impl FnOnce(&mut Vec<u8>) -> Result<(), E>,
+    ) -> Result<Option<&[u8]>, E> {
+        let begin = self.bytes.len();
+        let encoded = encode(&mut self.bytes);
+        if encoded.is_err() || self.bytes.len() - begin > MESSAGE_BYTES_MAX {
+            self.bytes.truncate(begin);
+            return encoded.map(|()| None);
+        }
         self.ends.push(self.bytes.len() as u32);
+        Ok(Some(&self.bytes[begin..]))
     }
 
     /// Returns how many there are.
@@ -205,5 +218,27 @@ impl<T> Queue<T> {
             self.all.drain(..self.taken);
             self.taken = 0;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_that_is_too_long_or_fails_is_not_added() {
+        let mut messages = Messages::default();
+        let mut push = |length, result: Result<(), &'static str>| {
+            let pushed = messages.push_with(|out| {
+                out.resize(out.len() + length, 7);
+                result
+            });
+            let length = pushed.map(|message| message.map(<[u8]>::len));
+            (length, messages.len(), messages.bytes_len())
+        };
+        assert_eq!(push(3, Ok(())), (Ok(Some(3)), 1, 3));
+        assert_eq!(push(3, Err("no")), (Err("no"), 1, 3));
+        assert_eq!(push(MESSAGE_BYTES_MAX + 1, Ok(())), (Ok(None), 1, 3));
+        assert_eq!(push(0, Ok(())), (Ok(Some(0)), 2, 3));
     }
 }

@@ -206,7 +206,6 @@ impl Recorder {
     }
 
     /// Returns what goes out with a message to a peer.
-    #[inline]
     pub fn stamp(&mut self, now: Time, to: NodeId, lane: Lane, message: &[u8]) -> Envelope {
         let number = self.number;
         let Some(channels) = &mut self.channels else {
@@ -487,7 +486,11 @@ mod tests {
             }
             let mut run = Messages::default();
             for word in rest {
-                run.push(&[*word]);
+                run.push_with(|out| {
+                    out.push(*word);
+                    Ok::<_, std::convert::Infallible>(())
+                })
+                .expect("it cannot fail");
                 place.sequence += 1;
                 self.flying.push_back((None, place));
             }

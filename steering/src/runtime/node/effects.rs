@@ -48,17 +48,28 @@ impl<S: Service> Node<S> {
             self.own.push_back(message);
             return Ok(());
         }
+        match S::transport(&message) {
+            Transport::Datagram => {
+                self.with_encoded(&message, |node, content| node.send_datagram(to, content))
+            }
+            Transport::Stream => self.send_segment(to, &message),
+        }
+    }
+
+    /// Encodes a message for the time of a call.
+    fn with_encoded<T>(
+        &mut self,
+        message: &S::Message,
+        call: impl FnOnce(&mut Self, &[u8]) -> T,
+    ) -> Result<T, End> {
         let mut content = std::mem::take(&mut self.content);
         content.clear();
-        encode(&message, &mut content)?;
-        match S::transport(&message) {
-            Transport::Datagram => self.send_datagram(to, &content),
-            Transport::Stream => self.send_segment(to, &content),
-        }
+        encode(message, &mut content)?;
+        let result = call(self, &content);
         if content.capacity() <= KEPT_BYTES {
             self.content = content;
         }
-        Ok(())
+        Ok(result)
     }
 
     fn send_datagram(&mut self, to: NodeId, content: &[u8]) {
@@ -80,7 +91,7 @@ impl<S: Service> Node<S> {
         self.counts.datagrams_lost += u64::from(!left);
     }
 
-    fn send_segment(&mut self, to: NodeId, content: &[u8]) {
+    fn send_segment(&mut self, to: NodeId, message: &S::Message) -> Result<(), End> {
         let now = self.look_at_clock();
         let key = match self.streams.youngest(to) {
             Some(key) => key,
@@ -92,7 +103,7 @@ impl<S: Service> Node<S> {
         };
         self.counts.segments_sent += 1;
         let mut frame = std::mem::take(&mut self.framed);
-        let fits = self.frame(&mut frame, key, to, content);
+        let fits = self.frame(&mut frame, key, to, message)?;
         let sent = fits && {
             let due = match self.emulator.segment(to, frame.len(), now) {
                 Passage::At(due) => Some(due),
@@ -107,25 +118,46 @@ impl<S: Service> Node<S> {
         if !sent && self.break_connections(to) {
             self.lost.push_back(to);
         }
+        Ok(())
     }
 
     /// Stamps and frames a message, and tells whether it is not too long.
-    fn frame(&mut self, frame: &mut Vec<u8>, key: Key, to: NodeId, content: &[u8]) -> bool {
-        let Some(end) = self.streams.end(key) else {
-            return false;
-        };
-        if self.hook.is_none() {
-            return wire::frame(frame, &mut end.sent, &NO_STAMP, content);
+    fn frame(
+        &mut self,
+        frame: &mut Vec<u8>,
+        key: Key,
+        to: NodeId,
+        message: &S::Message,
+    ) -> Result<bool, End> {
+        if self.unnoted.may_send(self.clock, key)
+            && let Some(end) = self.streams.end(key)
+            && let Some(content) = self.unnoted.send(|out| encode(message, out))?
+        {
+            return Ok(wire::frame_next(frame, &mut end.sent, content));
         }
-        if self.unnoted.may_send(self.clock, key, content) {
-            self.unnoted.send(content);
-            return wire::frame_next(frame, &mut end.sent, content);
-        }
-        let lane = Lane::Stream(end.sending);
+        self.with_encoded(message, |node, content| {
+            if node.hook.is_some() {
+                return node.frame_with_stamp(frame, key, to, content);
+            }
+            let end = node.streams.end(key);
+            end.is_some_and(|end| wire::frame(frame, &mut end.sent, &NO_STAMP, content))
+        })
+    }
+
+    /// Asks the hook for a stamp. Apart from what most messages take, which is to stay small (ARCHITECTURE.md).
+    #[inline(never)]
+    fn frame_with_stamp(
+        &mut self,
+        frame: &mut Vec<u8>,
+        key: Key,
+        to: NodeId,
+        content: &[u8],
+    ) -> bool {
         self.note_runs();
-        let stamp = self.stamp(to, lane, content);
+        let sending = self.streams.end(key).map_or(0, |end| end.sending);
+        let stamp = self.stamp(to, Lane::Stream(sending), content);
         self.unnoted.begin_to_send(self.clock, key);
-        let end = self.streams.end(key).expect("it is still there");
+        let end = self.streams.end(key).expect("the caller has seen it");
         wire::frame(frame, &mut end.sent, &stamp, content)
     }
 

@@ -150,8 +150,16 @@ impl<S: Service> Node<S> {
             self.unnoted.receive(key);
             return self.offer(Origin::Stream(key), peer, content);
         }
+        self.receive_stamped(key, content)
+    }
+
+    /// Takes in a message whose stamp says something new. Apart from what most messages take, which is to stay small
+    /// (ARCHITECTURE.md).
+    #[inline(never)]
+    fn receive_stamped(&mut self, key: Key, content: &[u8]) -> Result<(), End> {
         self.note_runs();
-        let end = self.streams.end(key).expect("it is still there");
+        let end = self.streams.end(key).expect("the caller has seen it");
+        let (peer, standing) = (end.peer, end.standing);
         let Ok((envelope, content)) = end.came.read(content) else {
             self.counts.malformed += 1;
             return self.reject(key, "what came on it is malformed");

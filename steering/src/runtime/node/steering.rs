@@ -6,7 +6,6 @@
 use std::sync::Arc;
 
 use scry_protocol::channel::Envelope;
-use scry_protocol::limit::MESSAGE_BYTES_MAX;
 use scry_protocol::link::host::{Predicted, PredictionAnswer, Veto};
 use scry_protocol::{FilterId, Incarnation, NodeId, Transport};
 use tokio::time::Instant;
@@ -77,17 +76,19 @@ impl Unnoted {
 
     /// Tells whether a message may go out with a stamp that follows from the one before.
     #[inline]
-    pub(super) fn may_send(&self, now: Time, key: Key, message: &[u8]) -> bool {
+    pub(super) fn may_send(&self, now: Time, key: Key) -> bool {
         self.sending
             .is_some_and(|(sending, until)| sending == key && now < until)
             && self.sent.len() < SENT_MAX
-            && message.len() <= MESSAGE_BYTES_MAX
     }
 
-    /// Notes that a message goes out.
+    /// Notes a message that goes out, and returns it; `None` if it is too long for that.
     #[inline]
-    pub(super) fn send(&mut self, message: &[u8]) {
-        self.sent.push(message);
+    pub(super) fn send<E>(
+        &mut self,
+        encode: impl FnOnce(&mut Vec<u8>) -> Result<(), E>,
+    ) -> Result<Option<&[u8]>, E> {
+        self.sent.push_with(encode)
     }
 }
 
