@@ -51,9 +51,11 @@ pub(super) struct Unnoted {
     sent: Messages,
 }
 
-/// How many messages may go out, and how long, before the hook has a chance to acknowledge what came.
+/// How many messages may go out, how long, and how many bytes until the last of them, before the hook has a chance to
+/// acknowledge what came and to limit what is kept.
 const SENT_MAX: usize = 64;
 const SENT_MS: u64 = 20;
+const SENT_BYTES: usize = 16 << 10;
 
 impl Unnoted {
     /// Tells whether a message of a connection may come unnoted.
@@ -80,6 +82,7 @@ impl Unnoted {
         self.sending
             .is_some_and(|(sending, until)| sending == key && now < until)
             && self.sent.len() < SENT_MAX
+            && self.sent.bytes_len() < SENT_BYTES
     }
 
     /// Notes a message that goes out, and returns it; `None` if it is too long for that.
