@@ -201,8 +201,8 @@ impl Channels {
         while self.kept_bytes > self.options.kept_bytes_max {
             let Some(outgoing) = self
                 .links
-                .values_mut()
-                .flat_map(|link| &mut link.outgoing)
+                .iter_mut()
+                .flat_map(|(_, link)| &mut link.outgoing)
                 .filter(|outgoing| outgoing.kept.len() > 0)
                 .min_by_key(|outgoing| outgoing.used)
             else {

@@ -51,11 +51,11 @@ pub(super) struct Unnoted {
     sent: Messages,
 }
 
-/// How many messages may go out, how long, and how many bytes until the last of them, before the hook has a chance to
-/// acknowledge what came and to limit what is kept.
+/// With so many messages or bytes unnoted, or after so long, the next message is the hook's to stamp: it may acknowledge
+/// what came, and limits what is kept.
 const SENT_MAX: usize = 64;
-const SENT_MS: u64 = 20;
 const SENT_BYTES: usize = 16 << 10;
+const SENT_MS: u64 = 20;
 
 impl Unnoted {
     /// Tells whether a message of a connection may come unnoted.

@@ -2,15 +2,18 @@
 
 use super::*;
 
+/// Some nodes whose agents gather once a period.
+fn gathering_each(period_ms: u64, count: u32) -> World {
+    let options = Options {
+        period_ms: Some(period_ms),
+        ..Options::default()
+    };
+    World::new(count, &options)
+}
+
 #[test]
 fn a_31_snapshots_come_by_the_clock() {
-    let mut world = World::new(
-        2,
-        &Options {
-            period_ms: Some(10_000),
-            ..Options::default()
-        },
-    );
+    let mut world = gathering_each(10_000, 2);
     for _ in 0..30 {
         assert!(world.manager(0).poll_timeout().is_some());
         world.pass(1_000);
@@ -21,13 +24,7 @@ fn a_31_snapshots_come_by_the_clock() {
 
 #[test]
 fn a_31_a_silent_neighbor_does_not_hide_what_the_others_do_meanwhile() {
-    let mut world = World::new(
-        3,
-        &Options {
-            period_ms: Some(10),
-            ..Options::default()
-        },
-    );
+    let mut world = gathering_each(10, 3);
     // Nothing from or to node 2 passes, for less time than a round waits.
     let mut silent = Vec::new();
     for _ in 0..20 {
@@ -52,13 +49,7 @@ fn a_31_a_silent_neighbor_does_not_hide_what_the_others_do_meanwhile() {
 
 #[test]
 fn a_32_gathers_on_demand_run_beside_periodic_ones() {
-    let mut world = World::new(
-        3,
-        &Options {
-            period_ms: Some(10_000),
-            ..Options::default()
-        },
-    );
+    let mut world = gathering_each(10_000, 3);
     world.pass(10_000);
     let (first, second) = (world.gather(0), world.gather(0));
     assert_ne!(first, second);
