@@ -41,11 +41,12 @@ use scry::checkpoint::Time;
 use scry_protocol::filter::Mode;
 use scry_protocol::link::checker::{AgentToChecker, Budget, CheckerToAgent, Faults, Job};
 use scry_protocol::link::host::{
-    AgentToHost, Failure, Hello, HostToAgent, Isolate, PropertyMode, Rules, Stats, Welcome,
+    AgentToHost, Failure, Hello, HostToAgent, Isolate, Outcome, PropertyMode, Rules, Stats,
+    Suspicion, Welcome,
 };
 use scry_protocol::link::peer::PeerMessage;
 use scry_protocol::record::{Entry, What, Word};
-use scry_protocol::{Body, FilterId, Incarnation, NodeId, ViolationId};
+use scry_protocol::{Body, CheckpointNumber, FilterId, Incarnation, NodeId, ViolationId};
 
 pub use paths::Paths;
 pub use status::Status;
@@ -97,6 +98,10 @@ pub struct Options {
     pub check_deadline_ms: u64,
     /// How old the neighbors' states may be for it.
     pub surroundings_age_ms_max: u64,
+    /// How long it may hold an event until the neighbors have answered.
+    pub hold_ms_max: u64,
+    /// How much of its time the host may wait for it, in thousandths.
+    pub time_share_per_mille: u32,
     /// How many outputs may wait; records are dropped beyond that, work is not.
     pub records_waiting_max: usize,
 }
@@ -132,6 +137,8 @@ impl Default for Options {
             isolate: Isolate::Speculator,
             check_deadline_ms: 50,
             surroundings_age_ms_max: 30_000,
+            hold_ms_max: 20,
+            time_share_per_mille: 30,
             records_waiting_max: 10_000,
         }
     }
@@ -227,6 +234,12 @@ pub struct Counts {
     pub audit_hits: u64,
     /// Events that the immediate safety check would have kept from their handlers.
     pub audit_vetoes: u64,
+    /// Events that the immediate safety check held, by what came of it.
+    pub suspicions: BTreeMap<&'static str, u64>,
+    /// Times the neighbors' states were gathered because an event was held.
+    pub looks: u64,
+    /// Events that ran without the immediate safety check, which had used up its share of time.
+    pub unchecked: u64,
     /// Paths shared with neighbors.
     pub paths_shared: u64,
     /// Paths that neighbors shared.
@@ -253,6 +266,15 @@ struct Host {
     failures: BTreeMap<&'static str, u64>,
 }
 
+/// A neighbor's last known state.
+#[derive(Clone, Debug)]
+struct Known {
+    number: CheckpointNumber,
+    body: Body,
+    /// When it was gathered.
+    since: Time,
+}
+
 /// Decides what one node's agent does. Feed it a fact, poll until `None`, feed it the next.
 #[derive(Debug)]
 pub struct Controller {
@@ -267,8 +289,10 @@ pub struct Controller {
     pending: Option<running::Waiting>,
     last_run: Option<status::LastRun>,
     settled: Option<settled::Settled>,
-    /// What was last known of each neighbor, and since when.
-    known: BTreeMap<NodeId, (Body, Time)>,
+    /// What was last known of each neighbor.
+    known: BTreeMap<NodeId, Known>,
+    /// By neighbor, the properties that read something of it which nothing changed in the last search.
+    lasting: BTreeMap<NodeId, Vec<String>>,
     /// Violations the last snapshot showed to have happened.
     happened: BTreeSet<ViolationId>,
     active: BTreeMap<FilterId, leases::Active>,
@@ -294,6 +318,7 @@ impl Controller {
             last_run: None,
             settled: None,
             known: BTreeMap::new(),
+            lasting: BTreeMap::new(),
             happened: BTreeSet::new(),
             active: BTreeMap::new(),
             disarmed: Vec::new(),
@@ -336,7 +361,11 @@ impl Controller {
                 let new = failed.count.saturating_sub(before).max(1);
                 self.fail_open(name, new, failed.detail);
             }
-            HostToAgent::Checkpoint(_) | HostToAgent::Neighbors(_) | HostToAgent::Contacts(_) => {}
+            HostToAgent::Suspicion(suspicion) => self.suspicion(suspicion),
+            HostToAgent::Checkpoint(_)
+            | HostToAgent::Neighbors(_)
+            | HostToAgent::Contacts(_)
+            | HostToAgent::LookAgain(_) => {}
         }
     }
 
@@ -487,6 +516,8 @@ impl Controller {
             isolate: self.options.isolate,
             deadline_ms: self.options.check_deadline_ms,
             surroundings_age_ms_max: self.options.surroundings_age_ms_max,
+            hold_ms_max: self.options.hold_ms_max,
+            time_share_per_mille: self.options.time_share_per_mille,
         };
         self.outputs.push_back(Output::Host(Box::new(rules).into()));
     }
@@ -497,6 +528,8 @@ impl Controller {
             return;
         };
         self.counts.actions += stats.events.saturating_sub(host.stats.events);
+        let unchecked = stats.unchecked_events;
+        self.counts.unchecked += unchecked.saturating_sub(host.stats.unchecked_events);
         let dropped = stats
             .dropped_frames
             .saturating_sub(host.stats.dropped_frames);
@@ -505,6 +538,21 @@ impl Controller {
             let detail = "the host dropped what this agent did not read in time";
             self.fail_open("socket-full", dropped, detail.to_owned());
         }
+    }
+
+    fn suspicion(&mut self, suspicion: Suspicion) {
+        let outcome = Word(suspicion.outcome);
+        *self
+            .counts
+            .suspicions
+            .entry(outcome_name(suspicion.outcome))
+            .or_default() += 1;
+        self.log(What::Suspicion {
+            property: suspicion.property,
+            event: suspicion.event,
+            outcome,
+            held_us: suspicion.held_us,
+        });
     }
 
     fn log(&mut self, entry: impl Into<Entry>) {
@@ -533,6 +581,18 @@ impl Controller {
     }
 }
 
+/// The name of what came of a held event in metrics, as the log has it.
+fn outcome_name(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Cleared => "cleared",
+        Outcome::Refused => "refused",
+        Outcome::Late => "late",
+        Outcome::NotTogether => "not-together",
+        Outcome::RefusalBreaks => "refusal-breaks",
+        Outcome::Limited => "limited",
+    }
+}
+
 /// The name of a failure in the log and in metrics.
 fn failure_name(failure: Failure) -> &'static str {
     match failure {
@@ -543,5 +603,7 @@ fn failure_name(failure: Failure) -> &'static str {
         Failure::SurroundingsUnreadable => "surroundings-unreadable",
         Failure::SurroundingsStale => "surroundings-stale",
         Failure::CheckpointTooLarge => "checkpoint-too-large",
+        Failure::CheckOverShare => "check-over-share",
+        Failure::PropertyPanicked => "property-panicked",
     }
 }

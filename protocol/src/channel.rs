@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::{CheckpointNumber, Incarnation, NodeId};
 use crate::limit::{self, CHANNELS_MAX, MESSAGE_BYTES_MAX, UNACKNOWLEDGED_MAX};
+use crate::past::{Moment, Past};
 use crate::varint;
 
 /// No channel has more messages: places and counts from outside are checked against it, so that sums cannot overflow.
@@ -197,7 +198,7 @@ impl Received {
 }
 
 /// What the framework adds to every service message, unseen by the service.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Envelope {
     /// The sender's checkpoint number.
     pub number: CheckpointNumber,
@@ -205,6 +206,8 @@ pub struct Envelope {
     pub place: Option<Place>,
     /// What the sender has received of the receiver's messages by the same transport.
     pub acknowledged: Option<Acknowledged>,
+    /// What the receiver's past gains by the message, as far as the sender cannot be sure that it has it already.
+    pub past: Option<Box<Past>>,
 }
 
 /// A message's place in a channel.
@@ -248,13 +251,14 @@ pub enum ReadEnvelopeError {
 
 impl Envelope {
     /// The version written, in the upper half of the first byte.
-    const VERSION: u8 = 1;
+    const VERSION: u8 = 2;
     const HAS_PLACE: u8 = 1;
     const HAS_ACKNOWLEDGED: u8 = 2;
     /// Number and place are as the envelope before lets expect, and left out.
     const FOLLOWS: u8 = 4;
+    const HAS_PAST: u8 = 8;
 
-    /// No envelope is longer.
+    /// No envelope is longer, but for the past it may carry.
     pub const BYTES_MAX: usize = 1 + 8 * varint::BYTES_MAX;
 
     /// Appends the envelope; the message follows it.
@@ -292,7 +296,13 @@ impl Envelope {
             bytes[0] |= Self::HAS_ACKNOWLEDGED;
             length = acknowledged.set(&mut bytes, length);
         }
+        if self.past.is_some() {
+            bytes[0] |= Self::HAS_PAST;
+        }
         out.extend_from_slice(&bytes[..length]);
+        if let Some(past) = &self.past {
+            past.write(reference(self.number, self.place.as_ref()), out);
+        }
     }
 
     #[inline]
@@ -301,8 +311,7 @@ impl Envelope {
         expected: impl FnOnce() -> Option<(CheckpointNumber, Option<Place>)>,
     ) -> Result<(Self, &[u8]), ReadEnvelopeError> {
         let (&first, mut rest) = bytes.split_first().ok_or(ReadEnvelopeError::Truncated)?;
-        let known = Self::HAS_PLACE | Self::HAS_ACKNOWLEDGED | Self::FOLLOWS;
-        if first >> 4 != Self::VERSION || first & 0x0f & !known != 0 {
+        if first >> 4 != Self::VERSION {
             return Err(ReadEnvelopeError::UnknownVersion(first));
         }
         let input = &mut rest;
@@ -316,12 +325,28 @@ impl Envelope {
             0 => None,
             _ => Some(Acknowledged::read(input)?),
         };
+        let past = match first & Self::HAS_PAST {
+            0 => None,
+            _ => {
+                let past = Past::read(reference(number, place.as_ref()), input);
+                Some(Box::new(past.ok_or(ReadEnvelopeError::OutOfRange)?))
+            }
+        };
         let envelope = Self {
             number,
             place,
             acknowledged,
+            past,
         };
         Ok((envelope, rest))
+    }
+}
+
+/// What the moments of an envelope's past are written by their distance to: they are mostly of late.
+fn reference(number: CheckpointNumber, place: Option<&Place>) -> Moment {
+    Moment {
+        life: place.map_or_else(Incarnation::default, |place| place.incarnation),
+        number,
     }
 }
 
@@ -351,7 +376,7 @@ impl Succession {
             Some(last) => last.is_followed_by(envelope) && last.go_on(),
             None => false,
         };
-        if follows && envelope.acknowledged.is_none() {
+        if follows && envelope.acknowledged.is_none() && envelope.past.is_none() {
             return out.push(Self::NEXT);
         }
         if !follows {
@@ -495,6 +520,14 @@ mod tests {
 
     use super::*;
 
+    fn past_of(seed: u8) -> Box<Past> {
+        let mut past = Past::up_to(CheckpointNumber::from(u32::from(seed)));
+        let number = CheckpointNumber::from(u32::from(seed) + 7);
+        let life = Incarnation::new(1 << 41);
+        past.note(NodeId::new(seed.into()), Moment { life, number });
+        Box::new(past)
+    }
+
     proptest! {
         #[test]
         fn arrivals_within_the_window_are_told_apart(
@@ -519,7 +552,7 @@ mod tests {
         #[test]
         fn an_envelope_reads_back(
             number in 0u64..1 << 62, place: Option<(u64, u32)>, sequence in 1u64..1 << 62,
-            acknowledged: Option<(u64, u32)>, up_to in 0u64..1 << 62, beyond: u32, message: Vec<u8>,
+            acknowledged: Option<(u64, u32)>, up_to in 0u64..1 << 62, beyond: u32, past: Option<u8>, message: Vec<u8>,
         ) {
             let envelope = Envelope {
                 number: CheckpointNumber::new(number).unwrap(),
@@ -529,6 +562,7 @@ mod tests {
                 acknowledged: acknowledged.map(|(life, serial)| Acknowledged {
                     incarnation: Incarnation::new(life), serial, received: Received { up_to, beyond: u64::from(beyond) << 1 },
                 }),
+                past: past.map(past_of),
             };
             let mut bytes = Vec::new();
             envelope.write(&mut bytes);
@@ -565,6 +599,7 @@ mod tests {
                     acknowledged: acknowledged.map(|up_to| Acknowledged {
                         incarnation: Incarnation::new(8), serial: 4, received: Received { up_to, beyond: 0 },
                     }),
+                    past: (message > 200).then(|| past_of(message)),
                 };
                 let (mut bytes, mut next, mut quickly) = (Vec::new(), Vec::new(), there);
                 there.write(&envelope, &mut bytes);
@@ -573,11 +608,12 @@ mod tests {
                 let mut quickly = here;
                 let next = quickly.read_next(&bytes);
                 prop_assert_eq!(next.is_some(), bytes.len() == 2, "all others are longer");
-                prop_assert_eq!(here.read(&bytes), Ok((envelope, &[message][..])));
+                prop_assert_eq!(here.read(&bytes), Ok((envelope.clone(), &[message][..])));
                 if let Some(rest) = next {
                     prop_assert_eq!(rest, &[message][..]);
                     prop_assert_eq!(quickly.place(), envelope.place);
-                    prop_assert_eq!(envelope.acknowledged, None);
+                    prop_assert_eq!(&envelope.acknowledged, &None);
+                    prop_assert_eq!(&envelope.past, &None);
                 }
             }
         }
@@ -593,6 +629,7 @@ mod tests {
                 sequence: 1,
             }),
             acknowledged: None,
+            past: None,
         };
         let mut stamps = Succession::default();
         let mut lengths = Vec::new();
@@ -639,6 +676,7 @@ mod tests {
             number: CheckpointNumber::from(100),
             place: None,
             acknowledged: None,
+            past: None,
         }
         .write(&mut bytes);
         assert_eq!(bytes.len(), 2);
@@ -648,15 +686,15 @@ mod tests {
     fn unknown_versions_and_cut_off_stamps_are_refused() {
         assert_eq!(Envelope::read(&[]), Err(ReadEnvelopeError::Truncated));
         assert_eq!(
-            Envelope::read(&[0x20, 1]),
-            Err(ReadEnvelopeError::UnknownVersion(0x20))
+            Envelope::read(&[0x10, 1]),
+            Err(ReadEnvelopeError::UnknownVersion(0x10))
         );
         assert_eq!(
-            Envelope::read(&[0x11, 1, 1]),
+            Envelope::read(&[0x21, 1, 1]),
             Err(ReadEnvelopeError::Truncated)
         );
         assert_eq!(
-            Envelope::read(&[0x11, 1, 1, 1, 0]),
+            Envelope::read(&[0x21, 1, 1, 1, 0]),
             Err(ReadEnvelopeError::OutOfRange)
         );
     }

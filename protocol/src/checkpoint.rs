@@ -11,6 +11,7 @@ use crate::channel::ChannelState;
 use crate::digest::Digest;
 use crate::id::{CheckpointNumber, Incarnation};
 use crate::limit::{self, BODY_BYTES_MAX};
+use crate::past::Past;
 
 /// The content of a checkpoint, encoded once by the host and never touched again.
 ///
@@ -27,6 +28,8 @@ pub struct Content {
     pub incarnation: Incarnation,
     /// The number of that life's first checkpoint: no former life of the node ever had a number as great.
     pub born: CheckpointNumber,
+    /// What lies in the node's past.
+    pub past: Past,
     /// The service's state, encoded by the service.
     pub state: Vec<u8>,
     /// The armed timers, encoded by the service.
@@ -168,6 +171,7 @@ mod tests {
         Content {
             incarnation: Incarnation::new(1_790_000_000_000),
             born: CheckpointNumber::new(1_790_000_000_000).unwrap(),
+            past: Past::default(),
             state: (0..120).collect(),
             timers: vec![1],
             channels: Some(ChannelState {
@@ -209,6 +213,7 @@ mod tests {
         Content {
             incarnation: Incarnation::new(3),
             born: CheckpointNumber::from(1),
+            past: Past::up_to(CheckpointNumber::from(9)),
             state,
             timers: vec![1, 2],
             channels: Some(ChannelState::default()),

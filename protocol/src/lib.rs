@@ -7,6 +7,7 @@
 //! | [`frame`] | versioned, length-framed messages, MessagePack but for the most frequent; the incremental decoder |
 //! | [`link`] | the messages of the three links: host and agent, agent and agent, agent and checker |
 //! | [`checkpoint`], [`channel`] | one node's state with what it knows of the messages in flight |
+//! | [`past`] | what lies in a node's past: which states may stand side by side |
 //! | [`digest`], [`delta`], [`compress`] | naming contents, and sending less of them |
 //! | [`snapshot`] | checkpoints of several nodes that belong together, and who is missing |
 //! | [`filter`] | what a host is asked to block, for how long and why |
@@ -23,6 +24,7 @@ pub mod frame;
 pub mod id;
 pub mod limit;
 pub mod link;
+pub mod past;
 pub mod record;
 pub mod snapshot;
 mod varint;
@@ -31,4 +33,5 @@ pub use channel::Transport;
 pub use checkpoint::{Body, Content};
 pub use digest::Digest;
 pub use id::{CheckpointNumber, FilterId, GatherId, Incarnation, NodeId, RunId, ViolationId};
+pub use past::{Moment, Past};
 pub use snapshot::Snapshot;

@@ -27,6 +27,8 @@ pub const MESSAGE_BYTES_MAX: usize = 64 << 10;
 pub const UNACKNOWLEDGED_BYTES_MAX: usize = 256 << 10;
 /// Nodes of a neighborhood, and so members of a snapshot.
 pub const MEMBERS_MAX: usize = 128;
+/// Nodes of which a stamp or a checkpoint says when they last changed.
+pub const PAST_ENTRIES_MAX: usize = 256;
 /// Peers reported in one frame of observed contacts.
 pub const CONTACTS_MAX: usize = 1024;
 /// A name: of a service, a property, a message type, a timer.

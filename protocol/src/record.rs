@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::filter::{Action, Filter, Matcher, Mode};
 use crate::id::{FilterId, NodeId, RunId, ViolationId};
+use crate::link::host::Outcome;
 use crate::link::peer::PathOutcome;
 use crate::snapshot::{Missing, Reason};
 
@@ -315,6 +316,17 @@ kinds! {
         acted: bool,
         /// How long the check took, in microseconds.
         elapsed_us: u64,
+    }
+    /// An event was held because it seemed to break a property, until the neighbors had said what their states are.
+    "suspicion" Suspicion {
+        /// The property it seemed to break.
+        property: String,
+        /// The event.
+        event: String,
+        /// What came of it. It ran unless it was refused.
+        outcome: Word<Outcome>,
+        /// How long it was held, in microseconds.
+        held_us: u64,
     }
     /// A path went to the neighbor that could prevent its violation.
     "path-shared" PathShared {

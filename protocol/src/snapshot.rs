@@ -125,6 +125,13 @@ coded! {
     }
 }
 
+impl Reason {
+    /// Tells whether the neighbor may be as it was, only that nothing was heard of it; otherwise what it said is wrong.
+    pub fn is_unheard(self) -> bool {
+        !matches!(self, Self::Unreadable | Self::Inconsistent)
+    }
+}
+
 impl Snapshot {
     /// Returns a member.
     pub fn member(&self, node: NodeId) -> Option<&Member> {

@@ -25,7 +25,7 @@ use std::collections::BTreeSet;
 
 use scry_protocol::limit::{FILTERS_MAX, NAME_BYTES_MAX, TEXT_BYTES_MAX};
 use scry_protocol::link::checker::{
-    CheckerToAgent, Ended, Found, Job, Progress, Replayed, Report, Violation as Told,
+    CheckerToAgent, Ended, Found, Job, Lasting, Progress, Replayed, Report, Violation as Told,
 };
 use scry_protocol::{NodeId, ViolationId};
 
@@ -89,6 +89,7 @@ impl<S: Service> Checker<S> {
             Ok((properties, start.map_err(|error| error.to_string())?))
         });
         let mut counts = Counts::default();
+        let mut lasting = Vec::new();
         let (ended, violations, detail) = match restored {
             Err(reason) => (Ended::Unreadable, 0, reason),
             Ok((properties, Start { state, remarks })) => {
@@ -101,8 +102,10 @@ impl<S: Service> Checker<S> {
                     remarks,
                     told: BTreeSet::new(),
                     proved: Vec::new(),
+                    lasting: Vec::new(),
                 };
                 let ended = run.all(&mut counts);
+                lasting = std::mem::take(&mut run.lasting);
                 (ended, run.told.len() as u32, run.remarks.join("; "))
             }
         };
@@ -113,6 +116,7 @@ impl<S: Service> Checker<S> {
             progress,
             violations,
             detail: cut(detail, TEXT_BYTES_MAX),
+            lasting,
         }));
     }
 
@@ -146,6 +150,8 @@ struct Run<'a, S: Service> {
     told: BTreeSet<ViolationId>,
     /// What replays have proved already.
     proved: Vec<(ViolationId, Remedies)>,
+    /// What nothing changed in the search.
+    lasting: Vec<Lasting>,
 }
 
 impl<S: Service> Run<'_, S> {
@@ -221,6 +227,16 @@ impl<S: Service> Run<'_, S> {
                 return Ended::Unreadable;
             }
         };
+        let ended = self.go_on(&mut search, counts);
+        let lasting = search.lasting().into_iter();
+        self.lasting = lasting
+            .map(|(node, properties)| Lasting { node, properties })
+            .collect();
+        ended
+    }
+
+    fn go_on(&mut self, search: &mut Search<S>, counts: &mut Counts) -> Ended {
+        let budget = self.job.budget;
         let mut pace = Pace::default();
         let mut known = 0;
         let mut progress_at = PROGRESS_EVERY_MS;

@@ -7,6 +7,8 @@
 //! |---|---|---|
 //! | [`recorder`] | the checkpoint number, the stamp on every message, the checkpoint before the handler | host |
 //! | [`channel`], `kept` | which messages were sent, acknowledged, received | host |
+//! | [`past`] | what lies in the node's past, and what of it peers have been sent | host |
+//! | [`cut`] | which checkpoints may stand beside the node's state | host |
 //! | [`manager`] | answering peers, gathering snapshots: drives all below | agent |
 //! | [`store`] | own checkpoints by number, under a quota | agent |
 //! | [`exchange`] | what each peer has already: differences and duplicates | agent |
@@ -25,12 +27,14 @@
 use std::fmt;
 
 pub mod channel;
+pub mod cut;
 pub mod exchange;
 pub mod flight;
 pub mod gather;
 mod kept;
 pub mod manager;
 pub mod neighborhood;
+pub mod past;
 pub mod quota;
 pub mod recorder;
 pub(crate) mod sorted;

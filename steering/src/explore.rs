@@ -11,6 +11,7 @@
 mod breadth;
 mod depth;
 mod frontier;
+mod lasting;
 pub mod limits;
 mod lineage;
 mod prefetch;
@@ -217,6 +218,11 @@ impl<S: Service> Search<S> {
             Walk::Depth(depth) => depth.for_each_waiting(see),
         }
         states
+    }
+
+    /// Lists, for each node, the properties that read something of it which nothing changed so far.
+    pub fn lasting(&self) -> Vec<(NodeId, Vec<String>)> {
+        lasting::lasting(&self.world, &self.start)
     }
 
     /// Tells what was found beyond the first `known` findings, while the search goes on, and how many findings there

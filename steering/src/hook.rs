@@ -51,11 +51,13 @@ use scry_protocol::channel::{Envelope, Place};
 use scry_protocol::checkpoint::WriteCheckpointError;
 use scry_protocol::filter::{Filter, Mode};
 use scry_protocol::link::host::{
-    Checkpoint, FailedOpen, Failure, Goodbye, Hello, Neighbors, PredictionAnswer, Stats, Veto,
+    Checkpoint, FailedOpen, Failure, Goodbye, Hello, LookAgain, Neighbors, PredictionAnswer, Stats,
+    Suspicion, Veto,
 };
-use scry_protocol::{CheckpointNumber, Incarnation, NodeId, Transport};
+use scry_protocol::{CheckpointNumber, Incarnation, NodeId, Past, Transport};
 
 use crate::checkpoint::channel::{self, Lane};
+use crate::checkpoint::past::{self, PastOptions};
 use crate::checkpoint::recorder::{Capture, Recorder};
 use crate::checkpoint::sorted::Sorted;
 use crate::checkpoint::{Messages, Time};
@@ -79,6 +81,9 @@ pub const SWITCH_VARIABLE: &str = "SCRY_STEER";
 
 /// Counts and contacts are reported so often.
 const REPORT_MS: u64 = 1_000;
+/// A question for the neighbors' states takes a number up to so far ahead, by node, so that two nodes that ask at once
+/// ask for different ones.
+const LEAP_MAX: u64 = 7;
 /// Peers whose messages are counted one by one.
 const PEERS_MAX: usize = 4096;
 
@@ -107,6 +112,10 @@ pub struct Options {
     pub backoff: Backoff,
     /// What is remembered of messages in flight; nothing if absent.
     pub channels: Option<channel::Options>,
+    /// How many nodes are kept apart in what lies in the node's past; with none, only numbers count.
+    pub past_entries_max: usize,
+    /// What lay in the past of the life before this one, if somebody kept it.
+    pub former_past: Option<Past>,
     /// How much a filter may block.
     pub disarm: Disarm,
     /// Called from the hook's thread when the agent asks for something, so that an idle loop turns. It must not block.
@@ -129,6 +138,8 @@ impl Options {
             queue: QueueLimits::default(),
             backoff: Backoff::default(),
             channels: Some(channel::Options::default()),
+            past_entries_max: past::ENTRIES_MAX,
+            former_past: None,
             disarm: Disarm::default(),
             waker: None,
         }
@@ -159,6 +170,8 @@ pub struct Hook {
     sent_messages: u64,
     received_messages: u64,
     vetoed_events: u64,
+    held_events: u64,
+    unchecked_events: u64,
     failures: BTreeMap<u8, u64>,
     report_at: Time,
     thread: Option<JoinHandle<()>>,
@@ -189,8 +202,19 @@ impl Hook {
             options.waker.clone(),
         ));
         let born = numbers.born();
-        let (recorder, first) =
-            Recorder::begin(now, options.incarnation, born, options.channels, capture);
+        let past = PastOptions {
+            me: options.node,
+            entries_max: options.past_entries_max,
+            former: options.former_past,
+        };
+        let (recorder, first) = Recorder::begin(
+            now,
+            options.incarnation,
+            born,
+            options.channels,
+            past,
+            capture,
+        );
         let mut hook = Self {
             gate: Gate::new(shared.clone()),
             shared,
@@ -202,6 +226,8 @@ impl Hook {
             sent_messages: 0,
             received_messages: 0,
             vetoed_events: 0,
+            held_events: 0,
+            unchecked_events: 0,
             failures: BTreeMap::new(),
             report_at: now.after_millis(REPORT_MS),
             thread: None,
@@ -252,6 +278,32 @@ impl Hook {
     /// Returns which life this is.
     pub fn incarnation(&self) -> Incarnation {
         self.recorder.incarnation()
+    }
+
+    /// Returns what lies in the node's past, all that has arrived included.
+    pub fn past(&self) -> &Past {
+        self.recorder.past()
+    }
+
+    /// Returns a number that is greater after each change of the past.
+    #[inline]
+    pub fn past_version(&self) -> u64 {
+        self.recorder.past_version()
+    }
+
+    /// Tells whether it is noted already that what properties read of the node changed since its last checkpoint.
+    #[inline]
+    pub fn has_changed(&self) -> bool {
+        self.recorder.has_changed()
+    }
+
+    /// Notes that what properties read of the node has changed. A loop that does not compare says so after every handler
+    /// that may have changed anything, before what the handler sends is [stamped](Self::stamp).
+    #[inline]
+    pub fn note_change(&mut self) {
+        if !self.recorder.has_changed() {
+            self.recorder.note_change();
+        }
     }
 
     /// Makes a gate for another thread that handles events.
@@ -433,6 +485,44 @@ impl Hook {
         });
     }
 
+    /// Asks for the neighbors' present states, because an event is held. They come as a
+    /// [`Surroundings`](Request::Surroundings) that answers the question, or not at all.
+    ///
+    /// The checkpoint that is taken for it has a number above everything in the node's past and not likely to be reached by
+    /// others at the same time, so that whoever shows it shows a state after the question.
+    pub fn look_again(
+        &mut self,
+        now: Time,
+        question: u64,
+        wait_ms: u64,
+        capture: impl FnOnce() -> Capture,
+    ) {
+        let leap = u64::from(self.shared.node.get()) % LEAP_MAX + 1;
+        let number = self.number();
+        let number = number.ahead(leap).unwrap_or(number);
+        let taken = self.recorder.handle_take(now, number, capture);
+        self.publish(taken);
+        self.held_events += 1;
+        self.shared.send(LookAgain {
+            question,
+            number,
+            wait_ms,
+        });
+    }
+
+    /// Reports what came of an event that was held.
+    pub fn suspicion(&mut self, suspicion: Suspicion) {
+        self.shared.send(Suspicion {
+            event: gate::shortened(suspicion.event),
+            ..suspicion
+        });
+    }
+
+    /// Takes over how many events were not checked so far.
+    pub fn set_unchecked(&mut self, count: u64) {
+        self.unchecked_events = count;
+    }
+
     /// Reports that something failed and the service went on unprotected.
     pub fn failed_open(&mut self, failure: Failure, detail: impl Into<String>) {
         let count = self.failures.entry(failure.into()).or_default();
@@ -457,6 +547,8 @@ impl Hook {
             events: self.shared.counts.events(),
             filtered_events: self.shared.counts.filtered.load(Ordering::Relaxed),
             vetoed_events: self.vetoed_events,
+            held_events: self.held_events,
+            unchecked_events: self.unchecked_events,
         }
     }
 

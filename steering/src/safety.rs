@@ -1,76 +1,83 @@
 //! The immediate safety check: before a handler runs, a copy of the node tries it, and an event that would break a
 //! property does not reach the handler (A-109…A-114).
 //!
-//! It is the second line behind prediction: it needs no search and no time, only the node's own next state and what is
-//! last known of its neighbors. How the copy is made is a setting ([`Isolate`]):
+//! It is the second line behind prediction: it needs no search, only the node's own next state and what is known of its
+//! neighbors. What is known is mostly out of date, and a correct service must not pay for that. So:
+//!
+//! - A neighbor's known state counts only if it may stand beside the node's own ([`cut`](crate::checkpoint::cut)).
+//! - What breaks a property together with neighbors is a *suspicion*: the event is held, the neighbors are asked for their
+//!   present states, and with those it is judged again and runs or is refused.
+//! - A refusal needs states that were all there at one moment, and must itself lead to nothing worse.
+//! - In audit nothing waits: a thread beside the event path looks at what it can. In steer the time that is waited is
+//!   bounded as a share.
 //!
 //! | module | what it holds |
 //! |---|---|
 //! | `trial` | the handler on a copy, and the properties on what comes of it |
+//! | `trials` | the ways to make one ([`Isolate`]), and what it is made with |
+//! | `share`, `patience` | how much time may be spent, how much held and refused |
+//! | `auditor` | trials beside the event path |
 //! | `memory` | verdicts that need not be asked for again |
 //! | `child` | a trial in a forked process, with a deadline |
 //! | `speculator` | the small process that forks in the host's place, ahead of the question |
 //!
 //! Whatever fails, the event runs: a check that is late, gone or unreadable protects nothing, and harms nothing either.
 
+mod auditor;
 mod child;
 mod memory;
+mod patience;
+mod share;
 mod speculator;
 mod trial;
+mod trials;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use scry_protocol::NodeId;
 use scry_protocol::filter::Mode;
-use scry_protocol::link::host::{Failure, Isolate, Rules, Surroundings, Veto};
+use scry_protocol::link::host::{Failure, Isolate, Outcome, Rules, Surroundings, Veto};
+use scry_protocol::{NodeId, Transport};
 
+use crate::checkpoint::Time;
 use crate::context::Dice;
-use crate::hook::Request;
-use crate::model::event::InputOf;
-use crate::model::handler::Local;
-use crate::properties;
-use crate::property::Property;
-use crate::runtime::guard::{Examined, Guard, Notice};
-use crate::runtime::run::Performed;
-use crate::safety::child::Forker;
-use crate::safety::memory::Memory;
-use crate::safety::speculator::Speculator;
-use crate::safety::trial::{Broken, Trial, Verdict};
+use crate::hook::{Request, kind_of};
+use crate::model::event::Input;
+use crate::model::handler::{Local, in_silence};
+use crate::property::{Projection, Shape, View};
+use crate::runtime::guard::{Examined, Guard, Notice, Refusal, Reviewed, Scene};
+use crate::runtime::run::{caught, run};
+use crate::safety::auditor::{Audited, Auditor, Copied};
+use crate::safety::patience::Patience;
+use crate::safety::share::Share;
+use crate::safety::trial::{Accusation, Verdict};
+use crate::safety::trials::{Case, Trials, Tried};
 use crate::service::Service;
 
 pub use speculator::serve;
 
 /// How many notices wait for the agent before the oldest go.
 const NOTICES_MAX: usize = 256;
+/// That the share of time is used up is said again after so long.
+const SHARE_TOLD_MS: u64 = 60_000;
 
 /// Tries handlers before they run.
 pub struct SafetyCheck<S: Service> {
     me: NodeId,
     executable: Option<PathBuf>,
-    rules: Rules,
-    properties: Vec<Property<S>>,
-    surroundings: Option<Known<S>>,
+    trials: Trials<S>,
+    auditor: Option<Auditor<S>>,
+    share: Share,
+    patience: Patience,
+    /// Neighbors whose states did not change between the last two times they were told.
+    unchanged: BTreeSet<NodeId>,
+    unchecked_count: u64,
     /// Whether it was said that the neighbors' states are too old.
     stale_told: bool,
-    speculator: Option<Speculator>,
-    forker: Forker,
-    memory: Memory,
+    /// When it was last said that the share of time is used up.
+    share_told: Option<Time>,
     notices: VecDeque<Notice>,
-}
-
-/// The neighbors' last known states, as they came and as they are judged.
-struct Known<S: Service> {
-    since: Instant,
-    neighbors: Vec<(NodeId, Local<S>)>,
-    raw: Surroundings,
-}
-
-/// How one attempt to get a verdict ended.
-enum Attempt<S: Service> {
-    Verdict(Verdict, Option<Performed<S>>),
-    Failed(Failure, String),
 }
 
 impl<S: Service> SafetyCheck<S> {
@@ -80,150 +87,243 @@ impl<S: Service> SafetyCheck<S> {
     pub fn new(me: NodeId, executable: Option<PathBuf>) -> Self {
         Self {
             me,
+            trials: Trials::new(me, executable.clone()),
             executable,
-            rules: Rules {
-                properties: String::new(),
-                modes: Vec::new(),
-                isolate: Isolate::Off,
-                deadline_ms: 0,
-                surroundings_age_ms_max: 0,
-            },
-            properties: Vec::new(),
-            surroundings: None,
+            auditor: None,
+            share: Share::default(),
+            patience: Patience::default(),
+            unchanged: BTreeSet::new(),
+            unchecked_count: 0,
             stale_told: false,
-            speculator: None,
-            forker: Forker::default(),
-            memory: Memory::default(),
+            share_told: None,
             notices: VecDeque::new(),
         }
     }
 
     /// Takes rules. If they do not fit the service, nothing is checked until better ones come.
     pub fn set_rules(&mut self, rules: Rules) {
-        self.memory.clear();
-        self.speculator = None;
-        match properties::from_text::<S>(&rules.properties) {
-            Ok(properties) => {
-                self.properties = properties;
-                self.rules = rules;
-            }
-            Err(error) => {
-                self.properties = Vec::new();
-                self.rules.isolate = Isolate::Off;
-                self.fail(Failure::RulesUnfit, error);
-            }
+        self.share.set(rules.time_share_per_mille);
+        if let Some(auditor) = &self.auditor {
+            auditor.set_rules(rules.clone());
+        }
+        if let Err(error) = self.trials.set_rules(rules) {
+            self.fail(Failure::RulesUnfit, error);
         }
     }
 
-    /// Takes the neighbors' states. One that cannot be read is left out.
+    /// Takes the neighbors' states.
     pub fn set_surroundings(&mut self, surroundings: Surroundings) {
-        let (neighbors, unreadable) = trial::neighbors::<S>(&surroundings);
-        for error in unreadable {
-            self.fail(Failure::SurroundingsUnreadable, error);
-        }
-        self.memory.clear();
-        if let Some(speculator) = &mut self.speculator {
-            speculator.set_surroundings(&surroundings);
-        }
         self.stale_told = false;
-        self.surroundings = Some(Known {
-            since: Instant::now(),
-            neighbors,
-            raw: surroundings,
-        });
+        self.unchanged = surroundings
+            .neighbors
+            .iter()
+            .map(|neighbor| neighbor.node)
+            .filter(|&node| self.trials.is_unchanged(node, &surroundings))
+            .collect();
+        if let Some(auditor) = &self.auditor {
+            auditor.set_surroundings(surroundings.clone());
+        }
+        self.trials.set_surroundings(surroundings);
     }
 
     /// Returns the process id of the speculator, if one runs.
     pub fn speculator_id(&self) -> Option<u32> {
-        self.speculator.as_ref()?.process_id()
+        self.trials.speculator_id()
     }
 
-    fn attempt(
-        &mut self,
-        setup: &S::Setup,
-        local: &Local<S>,
-        input: &InputOf<S>,
-        dice: Dice,
-    ) -> Attempt<S> {
-        let neighbors = self.surroundings.as_ref();
-        let trial = Trial {
-            me: self.me,
-            setup,
-            properties: &self.properties,
-            neighbors: neighbors.map_or(&[], |known| &known.neighbors),
-        };
-        if self.rules.isolate == Isolate::Clone {
-            let (verdict, performed) = trial.run(local, input, dice);
-            return Attempt::Verdict(verdict, performed);
+    /// Has an event looked at beside its way to the handler, if there is time for it.
+    fn look_on(&mut self, scene: &Scene<'_, S>) {
+        if self.auditor.is_none() {
+            self.start_auditor();
         }
-        let key = Memory::key(local, input);
-        if let Some(verdict) = self.memory.recall(key) {
-            return Attempt::Verdict(verdict, None);
+        match &self.auditor {
+            Some(auditor) if auditor.is_free() => auditor.attempt(Copied {
+                setup: scene.setup.clone(),
+                local: scene.local.clone(),
+                input: scene.input.clone(),
+                dice: scene.dice,
+                standing: self.trials.standing(scene.past),
+            }),
+            _ => self.unchecked_count += 1,
         }
-        let deadline = Duration::from_millis(self.rules.deadline_ms);
-        let answer = match self.rules.isolate {
-            Isolate::Fork => {
-                let trial = || trial.run(local, input, dice).0;
-                self.forker.run(deadline, trial)
-            }
-            _ => {
-                let raw = neighbors.map(|known| &known.raw);
-                let speculator = self
-                    .speculator
-                    .get_or_insert_with(|| Speculator::new(self.executable.clone()));
-                speculator.ask(
-                    deadline,
-                    &speculator::Question {
-                        me: self.me,
-                        setup,
-                        local,
-                        input,
-                        dice,
-                    },
-                    &self.rules.properties,
-                    raw,
-                )
-            }
-        };
-        match answer {
-            Ok(verdict) => {
-                if verdict.asked == 0 {
-                    self.memory.remember(key, verdict.clone());
+    }
+
+    #[cold]
+    fn start_auditor(&mut self) {
+        match Auditor::start(self.me, self.executable.clone()) {
+            Ok(auditor) => {
+                auditor.set_rules(self.trials.rules.clone());
+                if let Some(surroundings) = self.trials.surroundings() {
+                    auditor.set_surroundings(surroundings.clone());
                 }
-                Attempt::Verdict(verdict, None)
+                self.auditor = Some(auditor);
             }
-            Err(error) => {
-                let (failure, detail) = error.into_parts();
-                Attempt::Failed(failure, detail)
+            Err(error) => self.fail(Failure::ForkFailed, format!("no thread: {error}")),
+        }
+    }
+
+    fn note_audited(&mut self, audited: Audited) {
+        for error in audited.unreadable {
+            self.fail(Failure::SurroundingsUnreadable, error);
+        }
+        match audited.verdict {
+            Err((failure, detail)) => self.fail(failure, detail),
+            Ok(verdict) => {
+                self.tell_unjudged(&verdict);
+                for accusation in verdict.accusations {
+                    if accusation.firm
+                        && self.mode_of(&accusation.property, Mode::Audit) > Mode::Off
+                    {
+                        self.would_veto(accusation, audited.event.clone(), audited.elapsed_us);
+                    }
+                }
             }
         }
     }
 
-    /// Neighbors' states that are too old say nothing: the node is judged by itself until newer ones come.
-    fn retire_stale(&mut self) {
-        let max = Duration::from_millis(self.rules.surroundings_age_ms_max);
-        let Some(known) = &mut self.surroundings else {
-            return;
-        };
-        if known.since.elapsed() <= max || known.neighbors.is_empty() {
-            return;
-        }
-        known.neighbors.clear();
-        known.raw.neighbors.clear();
-        let raw = known.raw.clone();
-        self.memory.clear();
-        if let Some(speculator) = &mut self.speculator {
-            speculator.set_surroundings(&raw);
-        }
-        if !std::mem::replace(&mut self.stale_told, true) {
-            let detail = format!("nothing was heard of them for {} ms", max.as_millis());
+    /// Tries an event in its way, within the share of time; `None` if it may not be tried, or could not be.
+    fn attempt(&mut self, scene: &Scene<'_, S>, decisive: bool) -> Option<Tried<S>> {
+        if self.trials.retire_stale() && !std::mem::replace(&mut self.stale_told, true) {
+            let detail = "nothing was heard of them for too long".to_owned();
             self.fail(Failure::SurroundingsStale, detail);
         }
+        let wanted = self.trials.rules.isolate;
+        self.share.earn(scene.now);
+        let how = self.share.allows(wanted);
+        if how != Some(wanted) {
+            self.tell_share(scene.now);
+        }
+        // What is decided must be tried, and has been held long enough.
+        let Some(how) = how.or(decisive.then_some(Isolate::Clone)) else {
+            self.unchecked_count += 1;
+            return None;
+        };
+        let case = Case {
+            setup: scene.setup,
+            local: scene.local,
+            input: scene.input,
+            dice: scene.dice,
+            standing: self.trials.standing(scene.past),
+        };
+        let begun = Instant::now();
+        let mut unreadable = Vec::new();
+        let tried = self.trials.attempt(how, &case, &mut unreadable);
+        self.share.spend_on_trial(how, begun.elapsed());
+        for error in unreadable {
+            self.fail(Failure::SurroundingsUnreadable, error);
+        }
+        Some(tried)
+    }
+
+    /// Decides what a verdict means for an event that has not run.
+    fn weigh(&mut self, scene: &Scene<'_, S>, verdict: Verdict, began: Instant) -> Weighed {
+        self.tell_unjudged(&verdict);
+        let mut weighed = Weighed::Nothing;
+        for accusation in verdict.accusations {
+            match self.mode_of(&accusation.property, scene.mode) {
+                Mode::Off => {}
+                Mode::Audit if accusation.firm => {
+                    let elapsed_us = began.elapsed().as_micros() as u64;
+                    self.would_veto(accusation, format!("{:?}", scene.input), elapsed_us);
+                }
+                Mode::Audit => {}
+                Mode::Steer if accusation.witnesses.is_empty() => {
+                    weighed = Weighed::Guilty(accusation);
+                }
+                Mode::Steer => {
+                    let credible = accusation.firm
+                        || self
+                            .patience
+                            .follows_up(&accusation.property, kind(scene.input));
+                    if credible && matches!(weighed, Weighed::Nothing) {
+                        weighed = Weighed::Suspect(accusation.property);
+                    }
+                }
+            }
+        }
+        weighed
+    }
+
+    /// Tells whether to keep the event from its handler would break something at once: on a connection that means to
+    /// break it, which both ends are told of.
+    fn refusal_breaks(&mut self, scene: &Scene<'_, S>) -> bool {
+        let Input::Message { from, message } = scene.input else {
+            return false;
+        };
+        if S::transport(message) != Transport::Stream {
+            return false;
+        }
+        let case = Case {
+            setup: scene.setup,
+            local: scene.local,
+            input: scene.input,
+            dice: scene.dice,
+            standing: self.trials.standing(scene.past),
+        };
+        let mut unreadable = Vec::new();
+        let verdicts = [
+            self.after_disconnect(&case, *from, scene.dice)
+                .map(|after| self.trials.judge(&case, &after, &mut unreadable)),
+            self.trials.judge_at_peer(*from, &case),
+        ];
+        // A handler or property that fails here says nothing good about the refusal.
+        verdicts.iter().any(|verdict| {
+            verdict
+                .as_ref()
+                .is_none_or(|verdict| verdict.accusations.iter().any(|accusation| accusation.firm))
+        })
+    }
+
+    fn after_disconnect(
+        &self,
+        case: &Case<'_, S>,
+        peer: NodeId,
+        mut dice: Dice,
+    ) -> Option<Local<S>> {
+        let mut copy = case.local.clone();
+        let input = Input::Disconnect(peer);
+        let ran = in_silence(|| run(self.me, case.setup, &mut copy, input, &mut dice));
+        ran.ok().map(|_| copy)
     }
 
     fn mode_of(&self, property: &str, mode: Mode) -> Mode {
-        let own = self.rules.modes.iter().find(|own| own.property == property);
+        let own = self.trials.rules.modes.iter();
+        let own = own.into_iter().find(|own| own.property == property);
         own.map_or(mode, |own| own.mode.min(mode))
+    }
+
+    /// Tells whether any property may stop an event.
+    fn acts(&self, mode: Mode) -> bool {
+        let mut properties = self.trials.properties().iter();
+        mode == Mode::Steer && properties.any(|p| self.mode_of(p.name(), mode) == Mode::Steer)
+    }
+
+    fn would_veto(&mut self, accusation: Accusation, event: String, elapsed_us: u64) {
+        self.notice(Notice::WouldVeto(Veto {
+            property: accusation.property,
+            event,
+            explanation: accusation.explanation,
+            acted: false,
+            elapsed_us,
+        }));
+    }
+
+    fn tell_unjudged(&mut self, verdict: &Verdict) {
+        for (property, said) in &verdict.unjudged {
+            self.fail(Failure::PropertyPanicked, format!("{property}: {said}"));
+        }
+    }
+
+    fn tell_share(&mut self, now: Time) {
+        let recently = |told: Time| now.millis_since(told) < SHARE_TOLD_MS;
+        if !self.share_told.is_some_and(recently) {
+            self.share_told = Some(now);
+            let share = self.trials.rules.time_share_per_mille;
+            let detail = format!(
+                "more than {share} thousandths of the time: some events are tried on a clone, or not at all"
+            );
+            self.fail(Failure::CheckOverShare, detail);
+        }
     }
 
     fn fail(&mut self, failure: Failure, detail: String) {
@@ -238,52 +338,118 @@ impl<S: Service> SafetyCheck<S> {
     }
 }
 
+/// What a verdict means for an event.
+enum Weighed {
+    Nothing,
+    /// The node breaks a property by itself: no neighbor could say anything to its defence.
+    Guilty(Accusation),
+    /// It may break this property.
+    Suspect(String),
+}
+
 impl<S: Service> Guard<S> for SafetyCheck<S> {
-    fn examine(
-        &mut self,
-        mode: Mode,
-        setup: &S::Setup,
-        local: &Local<S>,
-        input: &InputOf<S>,
-        dice: Dice,
-    ) -> Examined<S> {
-        let off = self.rules.isolate == Isolate::Off || mode == Mode::Off;
-        if off || self.properties.is_empty() {
+    fn examine(&mut self, scene: &Scene<'_, S>) -> Examined<S> {
+        if scene.mode == Mode::Off || self.trials.is_idle() {
             return Examined::Pass(None);
         }
-        self.retire_stale();
+        if !self.acts(scene.mode) {
+            self.look_on(scene);
+            return Examined::Pass(None);
+        }
         let begun = Instant::now();
-        let (verdict, performed) = match self.attempt(setup, local, input, dice) {
-            Attempt::Verdict(verdict, performed) => (verdict, performed),
-            Attempt::Failed(failure, detail) => {
+        let (verdict, performed) = match self.attempt(scene, false) {
+            Some(Ok(tried)) => tried,
+            Some(Err((failure, detail))) => {
                 self.fail(failure, detail);
                 return Examined::Pass(None);
             }
+            None => return Examined::Pass(None),
         };
-        let Some(Broken {
-            property,
-            explanation,
-        }) = verdict.broken
-        else {
-            return Examined::Pass(performed);
-        };
-        match self.mode_of(&property, mode) {
-            Mode::Steer => Examined::Veto {
-                property,
-                explanation,
-            },
-            Mode::Audit => {
-                self.notice(Notice::WouldVeto(Veto {
-                    property,
-                    event: format!("{input:?}"),
-                    explanation,
-                    acted: false,
-                    elapsed_us: begun.elapsed().as_micros() as u64,
-                }));
+        match self.weigh(scene, verdict, begun) {
+            Weighed::Nothing => Examined::Pass(performed),
+            Weighed::Suspect(property) => Examined::Suspect { property },
+            Weighed::Guilty(accusation) => {
+                let refused = !self.refusal_breaks(scene)
+                    && self.patience.may_refuse(scene.now, &accusation.property);
+                if refused {
+                    return Examined::Veto(accusation.into());
+                }
+                self.would_veto(accusation, format!("{:?}", scene.input), 0);
                 Examined::Pass(performed)
             }
-            Mode::Off => Examined::Pass(performed),
         }
+    }
+
+    fn review(&mut self, scene: &Scene<'_, S>, property: &str, idle: bool) -> Reviewed<S> {
+        let begun = Instant::now();
+        let (verdict, performed) = match self.attempt(scene, true) {
+            Some(Ok(tried)) => tried,
+            Some(Err((failure, detail))) => {
+                self.fail(failure, detail);
+                return Reviewed::Run(Outcome::Late, None);
+            }
+            None => return Reviewed::Run(Outcome::Late, None),
+        };
+        self.tell_unjudged(&verdict);
+        let mut guilty = verdict.accusations.into_iter().filter(|accusation| {
+            accusation.firm && self.mode_of(&accusation.property, scene.mode) == Mode::Steer
+        });
+        let Some(accusation) = guilty.next() else {
+            self.patience.learn(property, kind(scene.input), false);
+            return Reviewed::Run(Outcome::Cleared, performed);
+        };
+        drop(guilty);
+        self.patience.learn(property, kind(scene.input), true);
+        // Nothing happened here since the neighbors were asked; one of them by itself was then as it says while this node
+        // was as it is. Of several, each must have been so for longer than the asking took.
+        let together = accusation.witnesses.len() <= 1
+            || accusation
+                .witnesses
+                .iter()
+                .all(|node| self.unchanged.contains(node));
+        let outcome = if !(idle && together) {
+            Outcome::NotTogether
+        } else if self.refusal_breaks(scene) {
+            Outcome::RefusalBreaks
+        } else if !self.patience.may_refuse(scene.now, &accusation.property) {
+            Outcome::Limited
+        } else {
+            return Reviewed::Refuse(accusation.into());
+        };
+        let elapsed_us = begun.elapsed().as_micros() as u64;
+        self.would_veto(accusation, format!("{:?}", scene.input), elapsed_us);
+        Reviewed::Run(outcome, performed)
+    }
+
+    fn projections(&mut self, now: Time, local: &Local<S>) -> Option<Vec<Option<Projection>>> {
+        if self.trials.is_idle() {
+            return None;
+        }
+        if !self.trials.looks_at_neighbors() {
+            return Some(Vec::new());
+        }
+        self.share.earn(now);
+        if !self.share.is_left() {
+            return None;
+        }
+        let begun = Instant::now();
+        let view = View {
+            id: self.me,
+            state: &local.service,
+            timers: &local.timers,
+        };
+        let properties = self.trials.properties().iter();
+        let projections = properties.filter_map(|property| match property.shape() {
+            Shape::Node(_) => None,
+            Shape::Pair(project, _) | Shape::Global(project, _) => Some(project(&view)),
+        });
+        let read = in_silence(|| caught(|| projections.collect()));
+        self.share.spend(begun.elapsed());
+        read.ok()
+    }
+
+    fn hold_ms_max(&self) -> u64 {
+        self.trials.rules.hold_ms_max
     }
 
     fn inform(&mut self, request: Request) {
@@ -295,14 +461,43 @@ impl<S: Service> Guard<S> for SafetyCheck<S> {
     }
 
     fn poll_notice(&mut self) -> Option<Notice> {
+        while let Some(audited) = self.auditor.as_ref().and_then(Auditor::poll) {
+            self.note_audited(audited);
+        }
         self.notices.pop_front()
+    }
+
+    fn unchecked_count(&self) -> u64 {
+        self.unchecked_count
+    }
+}
+
+impl From<Accusation> for Refusal {
+    fn from(accusation: Accusation) -> Self {
+        Self {
+            property: accusation.property,
+            explanation: accusation.explanation,
+        }
+    }
+}
+
+/// What an event is called, to tell suspicions apart.
+fn kind<M: serde::Serialize, T: serde::Serialize, C: serde::Serialize>(
+    input: &Input<M, T, C>,
+) -> &'static str {
+    match input {
+        Input::Message { message, .. } => kind_of(message),
+        Input::Timer(timer) => kind_of(timer),
+        Input::Call(call) => kind_of(call),
+        Input::Disconnect(_) => "disconnect",
+        Input::Restart => "restart",
     }
 }
 
 impl<S: Service> std::fmt::Debug for SafetyCheck<S> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("SafetyCheck")
-            .field("isolate", &self.rules.isolate)
+            .field("isolate", &self.trials.rules.isolate)
             .finish_non_exhaustive()
     }
 }

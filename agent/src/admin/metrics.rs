@@ -195,17 +195,14 @@ fn steering(metrics: &mut Metrics, status: &Status) {
     for (name, value) in counts {
         match value {
             serde_json::Value::Object(by_name) => {
-                let of = |(failure, value): (&String, &serde_json::Value)| {
-                    (
-                        vec![("failure", failure.clone())],
-                        value.as_u64().unwrap_or(0),
-                    )
+                let (label, help) = match name.as_str() {
+                    "suspicions" => ("outcome", "Events that were held, by what came of it"),
+                    _ => ("failure", "What failed while the service went on"),
                 };
-                metrics.counts(
-                    name,
-                    "What failed while the service went on",
-                    by_name.iter().map(of).collect(),
-                );
+                let of = |(key, value): (&String, &serde_json::Value)| {
+                    (vec![(label, key.clone())], value.as_u64().unwrap_or(0))
+                };
+                metrics.counts(name, help, by_name.iter().map(of).collect());
             }
             value => {
                 let help = format!("Controller: {}", name.replace('_', " "));

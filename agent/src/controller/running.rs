@@ -6,7 +6,7 @@ use scry_protocol::limit::{PATHS_MAX, SNAPSHOT_FRAME_BYTES_MAX};
 use scry_protocol::link::checker::{Cancel, Found, PastPath, Progress, Replayed, Report};
 use scry_protocol::link::host::{Neighbor, Surroundings};
 use scry_protocol::record::{Absent, Shown};
-use scry_protocol::snapshot::{Missing, Reason};
+use scry_protocol::snapshot::Missing;
 use scry_protocol::{RunId, Snapshot};
 
 use super::leases::Case;
@@ -66,7 +66,7 @@ impl Controller {
     /// Takes in a snapshot: the immediate check gets the neighbors' states, the checker a job.
     pub fn handle_snapshot(&mut self, now: Time, on_demand: bool, snapshot: Snapshot) {
         self.counts.snapshots += 1;
-        self.tell_surroundings(now, &snapshot);
+        self.tell_surroundings(now, &snapshot, None);
         let view = View::of(&snapshot);
         let bodies: usize = snapshot
             .members
@@ -182,9 +182,20 @@ impl Controller {
         self.log_snapshot(waiting.run, false, &waiting.snapshot, "skipped", Some(why));
     }
 
-    /// Tells the host its neighbors' last known states. Of one that is silent that is the state it was last seen in: a
-    /// node that cannot be heard may well go on.
-    fn tell_surroundings(&mut self, now: Time, snapshot: &Snapshot) {
+    /// Takes in the states that the host asked for because it holds an event, and passes them on.
+    pub fn handle_looked(&mut self, now: Time, question: u64, snapshot: &Snapshot) {
+        self.counts.looks += 1;
+        self.tell_surroundings(now, snapshot, Some(question));
+    }
+
+    /// Tells the host its neighbors' last known states. Of one that is missing that is the state it was last seen in: a
+    /// node that cannot be heard may well go on, and the host knows what such a state is good for.
+    pub(super) fn tell_surroundings(
+        &mut self,
+        now: Time,
+        snapshot: &Snapshot,
+        answers: Option<u64>,
+    ) {
         if self.host.is_none() {
             return;
         }
@@ -193,20 +204,28 @@ impl Controller {
             .iter()
             .filter(|member| member.node != self.me);
         for member in others {
-            self.known.insert(member.node, (member.body.clone(), now));
+            let known = Known {
+                number: member.number,
+                body: member.body.clone(),
+                since: now,
+            };
+            self.known.insert(member.node, known);
         }
         let age_ms_max = self.options.surroundings_age_ms_max;
-        self.known.retain(|&node, (_, since)| {
-            let silent =
-                |missing: &Missing| missing.node == node && missing.reason == Reason::Silent;
+        self.known.retain(|&node, known| {
+            let unheard = |missing: &Missing| missing.node == node && missing.reason.is_unheard();
             snapshot.member(node).is_some()
-                || (now.millis_since(*since) <= age_ms_max && snapshot.missing.iter().any(silent))
+                || (now.millis_since(known.since) <= age_ms_max
+                    && snapshot.missing.iter().any(unheard))
         });
         let known = self.known.iter();
         let neighbors: Vec<Neighbor> = known
-            .map(|(&node, (body, _))| Neighbor {
+            .map(|(&node, known)| Neighbor {
                 node,
-                body: body.clone(),
+                number: known.number,
+                present: snapshot.member(node).is_some(),
+                lasting: self.lasting.get(&node).cloned().unwrap_or_default(),
+                body: known.body.clone(),
             })
             .collect();
         let bytes: usize = neighbors.iter().map(|neighbor| neighbor.body.len()).sum();
@@ -216,6 +235,7 @@ impl Controller {
         }
         let frame = Surroundings {
             number: snapshot.number,
+            answers,
             neighbors,
         };
         self.outputs.push_back(Output::Host(frame.into()));
@@ -486,6 +506,10 @@ impl Controller {
         if report.ended == scry_protocol::link::checker::Ended::Unreadable {
             self.fail_open("job-unreadable", 1, report.detail.clone());
         }
+        let lasting = report.lasting.into_iter();
+        self.lasting = lasting
+            .map(|lasting| (lasting.node, lasting.properties))
+            .collect();
         self.settle(now, report.ended);
         self.end_run(now, &ended, &report.detail);
     }

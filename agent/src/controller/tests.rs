@@ -251,6 +251,7 @@ fn body(state: u8) -> Body {
     let content = Content {
         incarnation: Incarnation::new(1),
         born: CheckpointNumber::ZERO,
+        past: scry_protocol::Past::default(),
         state: vec![state],
         timers: Vec::new(),
         channels: None,
@@ -270,6 +271,7 @@ fn report(run: RunId, ended: Ended) -> Report {
         },
         violations: 0,
         detail: String::new(),
+        lasting: Vec::new(),
     }
 }
 

@@ -249,6 +249,9 @@ impl Node {
                 }
                 self.controller.handle_snapshot(now, on_demand, snapshot);
             }
+            Output::Looked { question, snapshot } => {
+                self.controller.handle_looked(now, question, &snapshot);
+            }
             Output::Unreadable { from, why } => {
                 warn!(peer = %from, "cannot read a peer's checkpoint: {why}");
             }

@@ -107,6 +107,8 @@ pub(super) fn controller(loaded: &Loaded) -> controller::Options {
         isolate: safety.isolate.into(),
         check_deadline_ms: safety.deadline_ms,
         surroundings_age_ms_max: safety.surroundings_age_ms,
+        hold_ms_max: safety.hold_ms,
+        time_share_per_mille: safety.time_share_per_mille,
         ..controller::Options::default()
     }
 }

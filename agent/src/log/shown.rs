@@ -183,6 +183,12 @@ pub fn sentence(what: &What) -> String {
             };
             format!("{did} {event}: {explanation} ({elapsed_us} µs), for {property}")
         }
+        What::Suspicion {
+            property,
+            event,
+            outcome,
+            held_us,
+        } => format!("held {event} for {held_us} µs: {outcome}, for {property}"),
         What::PathShared { property, to } => format!("to {to}, for {property}"),
         What::PathReceived {
             property,

@@ -239,6 +239,7 @@ impl TinyHost {
                             let content = Content {
                                 incarnation: Incarnation::new(1),
                                 born: CheckpointNumber::from(1),
+                                past: scry_protocol::Past::default(),
                                 state: vec![node as u8; 100],
                                 timers: Vec::new(),
                                 channels: None,

@@ -1,7 +1,7 @@
 //! How a checkpoint's content is laid out in bytes: what seldom changes first, what always changes together at the end.
 //!
 //! ```text
-//! life, born, state, timers │ channels: whose, which │ counters │ unacknowledged: places │ their contents
+//! life, born, state, timers │ past │ channels: whose, which │ counters │ unacknowledged: places │ their contents
 //! ```
 //!
 //! Between two checkpoints of a quiet service only its counters differ. Side by side they are one insert of a difference
@@ -13,8 +13,10 @@ use crate::channel::{ChannelState, Received, Receiving, Sending, Transport, Unac
 use crate::checkpoint::Content;
 use crate::id::{CheckpointNumber, Incarnation, NodeId};
 use crate::limit::{
-    CHANNELS_MAX, MESSAGE_BYTES_MAX, STATE_BYTES_MAX, TIMERS_BYTES_MAX, UNACKNOWLEDGED_MAX,
+    CHANNELS_MAX, MESSAGE_BYTES_MAX, PAST_ENTRIES_MAX, STATE_BYTES_MAX, TIMERS_BYTES_MAX,
+    UNACKNOWLEDGED_MAX,
 };
+use crate::past::{Moment, Past};
 use crate::varint;
 
 /// A part of a checkpoint is above its limit: which.
@@ -37,6 +39,9 @@ pub(super) fn write(content: &Content) -> Result<Vec<u8>, Excess> {
     varint::put(&mut out, content.born.get());
     put_bytes(&mut out, &content.state);
     put_bytes(&mut out, &content.timers);
+    content
+        .past
+        .write(reference(content.incarnation, content.born), &mut out);
     if let Some(channels) = channels {
         put_names(&mut out, channels);
         put_counters(&mut out, channels);
@@ -58,6 +63,7 @@ pub(super) fn read(mut bytes: &[u8]) -> Option<Content> {
     let born = CheckpointNumber::new(varint::take(input)?).ok()?;
     let state = take_bytes(input, STATE_BYTES_MAX)?.to_vec();
     let timers = take_bytes(input, TIMERS_BYTES_MAX)?.to_vec();
+    let past = Past::read(reference(incarnation, born), input)?;
     let channels = if input.is_empty() {
         None
     } else {
@@ -66,10 +72,16 @@ pub(super) fn read(mut bytes: &[u8]) -> Option<Content> {
     input.is_empty().then_some(Content {
         incarnation,
         born,
+        past,
         state,
         timers,
         channels,
     })
+}
+
+/// What the moments of the past are written by their distance to: it stays the same for a life.
+fn reference(life: Incarnation, number: CheckpointNumber) -> Moment {
+    Moment { life, number }
 }
 
 fn check(content: &Content, channels: Option<&ChannelState>) -> Result<(), Excess> {
@@ -79,6 +91,7 @@ fn check(content: &Content, channels: Option<&ChannelState>) -> Result<(), Exces
     };
     within(content.state.len(), STATE_BYTES_MAX, "the state")?;
     within(content.timers.len(), TIMERS_BYTES_MAX, "the timers")?;
+    within(content.past.entries().len(), PAST_ENTRIES_MAX, "the past")?;
     let Some(channels) = channels else {
         return Ok(());
     };

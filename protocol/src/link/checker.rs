@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 use crate::filter::Filter;
 use crate::id::{NodeId, RunId, ViolationId};
 use crate::limit::{
-    self, CHECKPOINT_FRAME_BYTES_MAX, FILTERS_MAX, NAME_BYTES_MAX, PATH_BYTES_MAX, PATHS_MAX,
-    PROPERTY_FILE_BYTES_MAX, SMALL_FRAME_BYTES_MAX, SNAPSHOT_FRAME_BYTES_MAX, TEXT_BYTES_MAX,
-    TRACE_BYTES_MAX,
+    self, CHECKPOINT_FRAME_BYTES_MAX, FILTERS_MAX, MEMBERS_MAX, NAME_BYTES_MAX, PATH_BYTES_MAX,
+    PATHS_MAX, PROPERTIES_MAX, PROPERTY_FILE_BYTES_MAX, SMALL_FRAME_BYTES_MAX,
+    SNAPSHOT_FRAME_BYTES_MAX, TEXT_BYTES_MAX, TRACE_BYTES_MAX,
 };
 use crate::link::messages;
 use crate::snapshot::{Snapshot, coded};
@@ -159,6 +159,19 @@ pub struct Report {
     /// What could not be read, or what else there is to say, for people; empty if nothing.
     #[serde(with = "limit::Text::<TEXT_BYTES_MAX>")]
     pub detail: String,
+    /// For each member, the properties that read something of it which nothing changed in the whole search.
+    #[serde(with = "limit::List::<MEMBERS_MAX>")]
+    pub lasting: Vec<Lasting>,
+}
+
+/// What is lasting about a node: whatever happens to it, a reset included, these properties read the same of it.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+pub struct Lasting {
+    /// The node.
+    pub node: NodeId,
+    /// The properties, by name.
+    #[serde(with = "limit::List::<PROPERTIES_MAX>")]
+    pub properties: Vec<String>,
 }
 
 /// A violation that a search found.

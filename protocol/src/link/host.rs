@@ -39,6 +39,10 @@ messages! {
         0x0a FailedOpen(FailedOpen) up to SMALL_FRAME_BYTES_MAX,
         /// What the service does about a violation it was told of.
         0x0b PredictionAnswer(PredictionAnswer) up to SMALL_FRAME_BYTES_MAX,
+        /// An event is held: what are the neighbors' states now?
+        0x0c LookAgain(LookAgain) up to SMALL_FRAME_BYTES_MAX,
+        /// What came of an event that was held.
+        0x0d Suspicion(Suspicion) up to SMALL_FRAME_BYTES_MAX,
     }
 }
 
@@ -154,6 +158,11 @@ pub struct Stats {
     pub filtered_events: u64,
     /// Events that the immediate safety check kept from their handlers.
     pub vetoed_events: u64,
+    /// Events that the immediate safety check held until the neighbors had been asked again.
+    pub held_events: u64,
+    /// Events that ran, or were looked at beside the event path, without the immediate safety check: it had used up its
+    /// share of time.
+    pub unchecked_events: u64,
 }
 
 /// A filter matched an event.
@@ -217,6 +226,53 @@ pub struct Veto {
     pub elapsed_us: u64,
 }
 
+/// The host holds an event that would break a property, and asks for its neighbors' states.
+///
+/// It has taken a checkpoint with this number just now, greater than any number in the event's past: the neighbors' states
+/// at that number may all stand beside its own.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
+pub struct LookAgain {
+    /// Names the question in its answer.
+    pub question: u64,
+    /// The number to gather at.
+    pub number: CheckpointNumber,
+    /// How long the host will hold the event, in milliseconds.
+    pub wait_ms: u64,
+}
+
+coded! {
+    /// What became of an event that was held.
+    pub enum Outcome {
+        /// It ran: with the neighbors' present states it breaks nothing.
+        Cleared = 0 "cleared",
+        /// It was kept from its handler.
+        Refused = 1 "refused",
+        /// It ran: the neighbors did not answer in time.
+        Late = 2 "late",
+        /// It ran: the states that would be broken may never have been there at one moment.
+        NotTogether = 3 "not-together",
+        /// It ran: to keep it from its handler would break something too.
+        RefusalBreaks = 4 "refusal-breaks",
+        /// It ran: as much was refused as may be.
+        Limited = 5 "limited",
+    }
+}
+
+/// An event was held because it seemed to break a property, and this came of it.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+pub struct Suspicion {
+    /// The property it seemed to break.
+    #[serde(with = "limit::Text::<NAME_BYTES_MAX>")]
+    pub property: String,
+    /// The event, for people.
+    #[serde(with = "limit::Text::<TEXT_BYTES_MAX>")]
+    pub event: String,
+    /// What became of it.
+    pub outcome: Outcome,
+    /// How long it was held, in microseconds.
+    pub held_us: u64,
+}
+
 coded! {
     /// What failed at a host while its service went on.
     pub enum Failure {
@@ -234,6 +290,10 @@ coded! {
         SurroundingsStale = 5 "what is known of the neighbors is too old",
         /// A state is too large to be a checkpoint.
         CheckpointTooLarge = 6 "the state is too large to be a checkpoint",
+        /// The immediate check used up its share of time: events are tried on a clone, or run unchecked.
+        CheckOverShare = 7 "the immediate check used up its share of time",
+        /// A property panicked on a state: what it says is unknown.
+        PropertyPanicked = 8 "a property panicked",
     }
 }
 
@@ -322,6 +382,8 @@ pub struct SetMode {
 pub struct Surroundings {
     /// The logical time they show.
     pub number: CheckpointNumber,
+    /// The question they answer; none if they come because it was time.
+    pub answers: Option<u64>,
     /// The neighbors, by rising id, without the host itself.
     #[serde(with = "limit::List::<MEMBERS_MAX>")]
     pub neighbors: Vec<Neighbor>,
@@ -332,6 +394,13 @@ pub struct Surroundings {
 pub struct Neighbor {
     /// The node.
     pub node: NodeId,
+    /// The number of its checkpoint.
+    pub number: CheckpointNumber,
+    /// Whether it belongs to the snapshot of this number, or is an older one of a neighbor that is silent.
+    pub present: bool,
+    /// Properties that read something of it which no event changes any more, as far as the checker has searched.
+    #[serde(with = "limit::List::<PROPERTIES_MAX>")]
+    pub lasting: Vec<String>,
     /// Its checkpoint.
     pub body: Body,
 }
@@ -351,6 +420,10 @@ pub struct Rules {
     pub deadline_ms: u64,
     /// How old the neighbors' states may be to judge by, in milliseconds.
     pub surroundings_age_ms_max: u64,
+    /// How long an event may be held until the neighbors have answered, in milliseconds; 0 holds and refuses nothing.
+    pub hold_ms_max: u64,
+    /// How much of its time the host may wait for the check, in thousandths.
+    pub time_share_per_mille: u32,
 }
 
 /// A property's own mode.

@@ -7,14 +7,14 @@ use scry_protocol::compress::Packed;
 use scry_protocol::delta::Delta;
 use scry_protocol::filter::{Action, Filter, Matcher, Mode};
 use scry_protocol::link::checker::{
-    AgentToChecker, Budget, Cancel, CheckerToAgent, Ended, Faults, Found, Job, PastPath, Progress,
-    Ready, Replayed, Report, Violation,
+    AgentToChecker, Budget, Cancel, CheckerToAgent, Ended, Faults, Found, Job, Lasting, PastPath,
+    Progress, Ready, Replayed, Report, Violation,
 };
 use scry_protocol::link::host::{
     AgentToHost, Arrived, AskNeighbors, Checkpoint, Contact, Contacts, FailedOpen, FilterEnded,
-    FilterHit, Goodbye, Hello, HostToAgent, InstallFilters, Neighbor, Neighbors, Predicted,
-    PredictionAnswer, PropertyMode, Rules, SetMode, Stats, Surroundings, TakeCheckpoint, Veto,
-    Welcome, WithdrawFilters,
+    FilterHit, Goodbye, Hello, HostToAgent, InstallFilters, LookAgain, Neighbor, Neighbors,
+    Predicted, PredictionAnswer, PropertyMode, Rules, SetMode, Stats, Surroundings, Suspicion,
+    TakeCheckpoint, Veto, Welcome, WithdrawFilters,
 };
 use scry_protocol::link::peer::{
     Base, Changed, Confirm, Full, PathAnswer, PathOutcome, PeerMessage, Refused, Request,
@@ -22,8 +22,8 @@ use scry_protocol::link::peer::{
 };
 use scry_protocol::snapshot::{Member, Missing, Reason, Refusal};
 use scry_protocol::{
-    Body, CheckpointNumber, Content, Digest, FilterId, Incarnation, NodeId, RunId, Snapshot,
-    Transport, ViolationId,
+    Body, CheckpointNumber, Content, Digest, FilterId, Incarnation, Moment, NodeId, Past, RunId,
+    Snapshot, Transport, ViolationId,
 };
 
 use crate::mutate::Dice;
@@ -86,7 +86,20 @@ pub(crate) fn envelope(dice: &mut Dice) -> Envelope {
             sequence: dice.number() + 1,
         }),
         acknowledged: optional(dice, acknowledged),
+        past: optional(dice, |dice| Box::new(past(dice))),
     }
+}
+
+fn past(dice: &mut Dice) -> Past {
+    let mut past = Past::up_to(number(dice));
+    for _ in 0..dice.below(4) {
+        let moment = Moment {
+            life: Incarnation::new(dice.number()),
+            number: number(dice),
+        };
+        past.note(node(dice), moment);
+    }
+    past
 }
 
 fn channels(dice: &mut Dice) -> ChannelState {
@@ -118,6 +131,7 @@ pub(crate) fn content(dice: &mut Dice) -> Content {
     Content {
         incarnation: Incarnation::new(dice.number()),
         born: number(dice),
+        past: past(dice),
         state: dice.text_like(200),
         timers: dice.bytes(20),
         channels: optional(dice, channels),
@@ -154,7 +168,7 @@ fn filter(dice: &mut Dice) -> Filter {
 }
 
 pub(crate) fn host_to_agent(dice: &mut Dice) -> HostToAgent {
-    match dice.below(11) {
+    match dice.below(13) {
         0 => Hello {
             node: node(dice),
             incarnation: Incarnation::new(dice.draw()),
@@ -195,6 +209,8 @@ pub(crate) fn host_to_agent(dice: &mut Dice) -> HostToAgent {
             events: dice.number(),
             filtered_events: dice.number(),
             vetoed_events: dice.number(),
+            held_events: dice.number(),
+            unchecked_events: dice.number(),
         }
         .into(),
         5 => FilterHit {
@@ -228,6 +244,19 @@ pub(crate) fn host_to_agent(dice: &mut Dice) -> HostToAgent {
             violation: ViolationId::new(dice.number()),
             filters: list(dice, 9, |dice| FilterId::new(dice.number())),
             handled: dice.flag(),
+        }
+        .into(),
+        10 => LookAgain {
+            question: dice.number(),
+            number: number(dice),
+            wait_ms: dice.number(),
+        }
+        .into(),
+        11 => Suspicion {
+            property: text(dice),
+            event: text(dice),
+            outcome: coded(dice),
+            held_us: dice.number(),
         }
         .into(),
         _ => Goodbye {
@@ -268,8 +297,12 @@ pub(crate) fn agent_to_host(dice: &mut Dice) -> AgentToHost {
         .into(),
         6 => Surroundings {
             number: number(dice),
+            answers: optional(dice, Dice::number),
             neighbors: list(dice, 3, |dice| Neighbor {
                 node: node(dice),
+                number: number(dice),
+                present: dice.flag(),
+                lasting: list(dice, 3, text),
                 body: body(dice),
             }),
         }
@@ -283,6 +316,8 @@ pub(crate) fn agent_to_host(dice: &mut Dice) -> AgentToHost {
             isolate: coded(dice),
             deadline_ms: dice.number(),
             surroundings_age_ms_max: dice.number(),
+            hold_ms_max: dice.number(),
+            time_share_per_mille: dice.number() as u32,
         })
         .into(),
         8 => Box::new(Predicted {
@@ -449,6 +484,10 @@ pub(crate) fn checker_to_agent(dice: &mut Dice) -> CheckerToAgent {
             progress: progress(dice),
             violations: dice.number() as u32,
             detail: text(dice),
+            lasting: list(dice, 3, |dice| Lasting {
+                node: node(dice),
+                properties: list(dice, 3, text),
+            }),
         }
         .into(),
     }

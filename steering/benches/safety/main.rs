@@ -10,12 +10,14 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use paxos::Paxos;
+use scry::checkpoint::Time;
 use scry::model::event::{Event, Input, InputOf};
 use scry::model::handler::Local;
-use scry::runtime::guard::Guard;
+use scry::runtime::guard::{Guard, Scene};
 use scry::runtime::run::run;
 use scry::safety::SafetyCheck;
 use scry::{Dice, Service, Stamp};
+use scry_protocol::Past;
 use scry_protocol::filter::Mode;
 use scry_protocol::link::host::{Isolate, Rules};
 
@@ -129,15 +131,26 @@ fn checked(subject: &Subject, form: Isolate, rounds: usize, pause: Duration) -> 
         isolate: form,
         deadline_ms: 60_000,
         surroundings_age_ms_max: 60_000,
+        hold_ms_max: 0,
+        time_share_per_mille: 1000,
     };
     let mut check = SafetyCheck::<Paxos>::new(subject.node, None);
     check.set_rules(rules());
     // Each round in a state of its own, or the memory would answer.
     let mut local = subject.local.clone();
+    let past = Past::default();
     median(rounds, pause, |round| {
         local.ticks = round as u64;
         let input = &subject.inputs[round % subject.inputs.len()];
-        let examined = check.examine(Mode::Steer, &subject.setup, &local, input, dice(round));
+        let examined = check.examine(&Scene {
+            mode: Mode::Steer,
+            now: Time::from_millis(round as u64),
+            setup: &subject.setup,
+            local: &local,
+            input,
+            dice: dice(round),
+            past: &past,
+        });
         std::hint::black_box(examined);
     })
 }

@@ -5,10 +5,12 @@ use std::collections::BTreeMap;
 use scry::capture::{self, StreamEnd};
 use scry::checkpoint::Time;
 use scry::checkpoint::channel::{self, Lane};
+use scry::checkpoint::past::{ENTRIES_MAX, PastOptions};
 use scry::checkpoint::recorder::{Capture, Recorder};
 use scry::model::event::InputOf;
 use scry::model::handler::Local;
 use scry::model::network::Connection;
+use scry::property::{Projection, Property, Shape, View};
 use scry::runtime::run;
 use scry::{Dice, Effect, NodeId, Service, Stamp};
 use scry_protocol::channel::Envelope;
@@ -63,6 +65,9 @@ pub(crate) struct Host<S: Service> {
     seed: u64,
     /// Bytes of stamps and of messages sent, to other hosts.
     pub(crate) stamp_bytes: u64,
+    /// Of the stamps, what says which states may stand side by side.
+    pub(crate) past_bytes: u64,
+    properties: Vec<Property<S>>,
     pub(crate) message_bytes: u64,
 }
 
@@ -80,10 +85,15 @@ impl<S: Service> Host<S> {
         let (local, effects) = run::boot::<S>(me, &setup, None, dice).expect("services start");
         let born = CheckpointNumber::new(incarnation.get()).expect("a time of this century");
         let channels = channels.then(channel::Options::default);
-        let (recorder, first) =
-            Recorder::begin(Time::from_millis(now), incarnation, born, channels, || {
-                captured(me, &setup, &local, &[])
-            });
+        let past = PastOptions {
+            me,
+            entries_max: ENTRIES_MAX,
+            former: None,
+        };
+        let begun = Time::from_millis(now);
+        let (recorder, first) = Recorder::begin(begun, incarnation, born, channels, past, || {
+            captured(me, &setup, &local, &[])
+        });
         let mut host = Self {
             me,
             setup,
@@ -95,6 +105,8 @@ impl<S: Service> Host<S> {
             last_arming: 0,
             seed,
             stamp_bytes: 0,
+            past_bytes: 0,
+            properties: S::properties(),
             message_bytes: 0,
         };
         let hello = Hello {
@@ -241,9 +253,28 @@ impl<S: Service> Host<S> {
     fn run(&mut self, now: u64, input: InputOf<S>, outcome: &mut Outcome<S::Timer>) {
         self.seed = self.seed.wrapping_add(1);
         let mut dice = Dice::new(self.seed, Stamp::from_millis(now), self.local.ticks);
+        let before = self.projections();
         let effects = run::run(self.me, &self.setup, &mut self.local, input, &mut dice)
             .expect("handlers do not panic");
+        if self.projections() != before {
+            self.recorder.note_change();
+        }
         self.perform(now, effects, outcome);
+    }
+
+    /// Reads of the node what its properties judge others with.
+    fn projections(&self) -> Vec<Option<Projection>> {
+        let view = View {
+            id: self.me,
+            state: &self.local.service,
+            timers: &self.local.timers,
+        };
+        let properties = self.properties.iter();
+        let read = properties.filter_map(|property| match property.shape() {
+            Shape::Node(_) => None,
+            Shape::Pair(project, _) | Shape::Global(project, _) => Some(project(&view)),
+        });
+        read.collect()
     }
 
     fn perform(&mut self, now: u64, effects: run::Effects<S>, outcome: &mut Outcome<S::Timer>) {
@@ -300,6 +331,10 @@ impl<S: Service> Host<S> {
         let mut bytes = Vec::new();
         envelope.write(&mut bytes);
         self.stamp_bytes += bytes.len() as u64;
+        let mut without = Vec::new();
+        let past = None;
+        Envelope { past, ..envelope }.write(&mut without);
+        self.past_bytes += (bytes.len() - without.len()) as u64;
         self.message_bytes += message.len() as u64;
         bytes.extend_from_slice(&message);
         let parcel = match stream {

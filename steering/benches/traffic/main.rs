@@ -24,7 +24,7 @@
 //! Every byte of every frame between two agents, with its header, once: where it is sent. What a node sends plus what it
 //! receives is twice that, on average. Below the frames comes QUIC; agents charge 92 bytes for each frame sent by itself
 //! (`agent/src/link/peers.rs`), and that is shown apart, because nothing is said of the papers' headers. So are the stamps on
-//! the service's own messages.
+//! the service's own messages, and what of them says which states may stand side by side.
 
 mod host;
 mod tally;
@@ -214,6 +214,7 @@ impl Row {
             "checkpoints": tally.checkpoints,
             "departures": tally.departures,
             "stamp_bits_per_second_per_node": self.rate(tally.stamp_bytes),
+            "past_bits_per_second_per_node": self.rate(tally.past_bytes),
             "service_bits_per_second_per_node": self.rate(tally.message_bytes),
         })
     }
@@ -224,13 +225,14 @@ fn print(rows: &[Row]) {
         "bit/s for each of {NODES} nodes; the paper's RandTree 803, Chord 8224; the goal for RandTree 200\n"
     );
     println!(
-        "{:<40} {:>6} {:>8} {:>10} {:>9} {:>7} {:>9} {:>7} {:>7} {:>7}",
+        "{:<40} {:>6} {:>8} {:>10} {:>9} {:>7} {:>7} {:>9} {:>7} {:>7} {:>7}",
         "",
         "frames",
         "of paper",
         "in and out",
         "with QUIC",
         "stamps",
+        "of past",
         "snapshots",
         "members",
         "missing",
@@ -240,13 +242,14 @@ fn print(rows: &[Row]) {
         let tally = &row.tally;
         let bits = row.rate(tally.bytes());
         println!(
-            "{:<40} {:>6.0} {:>7.0}% {:>10.0} {:>9.0} {:>7.0} {:>9} {:>7.2} {:>7} {:>7.0}",
+            "{:<40} {:>6.0} {:>7.0}% {:>10.0} {:>9.0} {:>7.0} {:>7.0} {:>9} {:>7.2} {:>7} {:>7.0}",
             row.name(),
             bits,
             100.0 * bits / row.paper_bits,
             2.0 * bits,
             row.rate(tally.bytes() + tally.frames() * FRAME_OVERHEAD_BYTES),
             row.rate(tally.stamp_bytes),
+            row.rate(tally.past_bytes),
             tally.snapshots,
             row.members(),
             tally.missing,

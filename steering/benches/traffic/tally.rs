@@ -47,6 +47,7 @@ pub(crate) struct Tally {
     pub(crate) checkpoints: u64,
     pub(crate) departures: u64,
     pub(crate) stamp_bytes: u64,
+    pub(crate) past_bytes: u64,
     pub(crate) message_bytes: u64,
 }
 

@@ -75,7 +75,7 @@ pub(crate) struct World<S: Service> {
     /// What hosts really said, to compare snapshots with.
     taken: BTreeMap<(NodeId, CheckpointNumber), Digest>,
     /// Bytes of stamps and messages that processes sent which are gone.
-    left: (u64, u64),
+    left: [u64; 3],
     tally: Tally,
 }
 
@@ -104,7 +104,7 @@ impl<S: Service> World<S> {
             machines,
             dice: Dice::new(plan.seed, Stamp::default(), 0),
             taken: BTreeMap::new(),
-            left: (0, 0),
+            left: [0; 3],
             tally: Tally::default(),
             plan,
         };
@@ -129,9 +129,10 @@ impl<S: Service> World<S> {
         };
         self.run_until(self.plan.warm_up_ms + self.plan.measured_ms)?;
         self.tally.departures -= departures;
-        let (stamps, messages) = self.service_bytes();
-        self.tally.stamp_bytes = stamps - begun.0;
-        self.tally.message_bytes = messages - begun.1;
+        let ended = self.service_bytes();
+        self.tally.stamp_bytes = ended[0] - begun[0];
+        self.tally.past_bytes = ended[1] - begun[1];
+        self.tally.message_bytes = ended[2] - begun[2];
         Ok(self.tally)
     }
 
@@ -148,10 +149,15 @@ impl<S: Service> World<S> {
         Ok(())
     }
 
-    fn service_bytes(&self) -> (u64, u64) {
+    /// Returns the bytes of stamps, of what in them is about the past, and of messages.
+    fn service_bytes(&self) -> [u64; 3] {
         let running = self.machines.iter().filter_map(|m| m.running.as_ref());
-        running.fold(self.left, |sum, (host, _)| {
-            (sum.0 + host.stamp_bytes, sum.1 + host.message_bytes)
+        running.fold(self.left, |[stamps, past, messages], (host, _)| {
+            [
+                stamps + host.stamp_bytes,
+                past + host.past_bytes,
+                messages + host.message_bytes,
+            ]
         })
     }
 
@@ -275,8 +281,9 @@ impl<S: Service> World<S> {
             return;
         };
         self.tally.departures += 1;
-        self.left.0 += host.stamp_bytes;
-        self.left.1 += host.message_bytes;
+        self.left[0] += host.stamp_bytes;
+        self.left[1] += host.past_bytes;
+        self.left[2] += host.message_bytes;
         let from = self.machines[at].id;
         for (to, parcel) in host.leave() {
             self.carry(from, to, parcel);
@@ -348,7 +355,9 @@ impl<S: Service> World<S> {
             match output {
                 Output::Host(message) => self.schedule(1, Happening::ToHost(at, life, message)),
                 Output::Peer { to, frame } => self.send_frame(at, to, frame)?,
-                Output::Snapshot { snapshot, .. } => self.examine(at, &snapshot)?,
+                Output::Snapshot { snapshot, .. } | Output::Looked { snapshot, .. } => {
+                    self.examine(at, &snapshot)?;
+                }
                 Output::Unreadable { from, why } => bail!("{from} at {id}: {why}"),
                 Output::Failed { .. } => self.tally.failed += 1,
             }

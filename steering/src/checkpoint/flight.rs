@@ -212,6 +212,7 @@ mod tests {
             Content {
                 incarnation: Incarnation::new(self.0),
                 born: self.1.into(),
+                past: scry_protocol::Past::default(),
                 state: Vec::new(),
                 timers: Vec::new(),
                 channels: Some(self.2.state(NOW)),

@@ -337,6 +337,7 @@ mod tests {
         let content = Content {
             incarnation: Incarnation::new(1),
             born: 1.into(),
+            past: scry_protocol::Past::default(),
             state: vec![number as u8],
             timers: Vec::new(),
             channels: None,

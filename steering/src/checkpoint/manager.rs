@@ -100,6 +100,13 @@ pub enum Output {
         /// The snapshot.
         snapshot: Snapshot,
     },
+    /// The neighbors' states that the host asked for are there.
+    Looked {
+        /// The host's question.
+        question: u64,
+        /// Their states, at a number above the event that is held.
+        snapshot: Snapshot,
+    },
     /// A peer's answer could not be read. Said once, until one of that peer's can be read again.
     Unreadable {
         /// Whose.
@@ -171,6 +178,8 @@ pub struct CheckpointManager {
     doubts: BTreeMap<NodeId, Time>,
     /// Peers whose last answer could not be read.
     unreadable: BTreeSet<NodeId>,
+    /// Neighbors that were not in the last snapshot they were asked for.
+    missed: BTreeSet<NodeId>,
     next_period: Option<Time>,
     last_gather: u64,
     last_request: u16,
@@ -198,6 +207,7 @@ impl CheckpointManager {
             requests: BTreeMap::new(),
             doubts: BTreeMap::new(),
             unreadable: BTreeSet::new(),
+            missed: BTreeSet::new(),
             next_period: None,
             last_gather: 0,
             last_request: options.first_request,
@@ -226,8 +236,10 @@ impl CheckpointManager {
                 self.quota.handle_service_bytes(now, new);
             }
             HostToAgent::Goodbye(_) => self.handle_host_gone(now),
+            HostToAgent::LookAgain(look) => self.handle_look(now, &look),
             HostToAgent::FilterHit(_)
             | HostToAgent::FilterEnded(_)
+            | HostToAgent::Suspicion(_)
             | HostToAgent::Veto(_)
             | HostToAgent::FailedOpen(_)
             | HostToAgent::PredictionAnswer(_) => {}

@@ -9,9 +9,10 @@ use std::collections::BTreeMap;
 use scry_protocol::channel::{Acknowledged, Envelope, Place};
 use scry_protocol::checkpoint::WriteCheckpointError;
 use scry_protocol::link::host::{Arrived, Checkpoint};
-use scry_protocol::{CheckpointNumber, Content, Incarnation, NodeId, Transport};
+use scry_protocol::{CheckpointNumber, Content, Incarnation, Moment, NodeId, Past, Transport};
 
 use crate::checkpoint::channel::{Channels, Lane, Options};
+use crate::checkpoint::past::{KnownPast, PastOptions};
 use crate::checkpoint::{Messages, Time};
 
 /// What a checkpoint captures of the service, encoded by the service.
@@ -32,8 +33,10 @@ pub struct Recorder {
     born: CheckpointNumber,
     number: CheckpointNumber,
     channels: Option<Channels>,
+    past: KnownPast,
     /// Acknowledgements read from peers' checkpoints of a later logical time, until this node gets there.
     early: BTreeMap<(NodeId, Transport, u32), (CheckpointNumber, Acknowledged)>,
+    opened_count: u32,
     taken_count: u64,
     forced_count: u64,
 }
@@ -52,6 +55,7 @@ impl Recorder {
         incarnation: Incarnation,
         born: CheckpointNumber,
         channels: Option<Options>,
+        past: PastOptions,
         capture: impl FnOnce() -> Capture,
     ) -> (Self, Result<Checkpoint, WriteCheckpointError>) {
         let mut recorder = Self {
@@ -59,10 +63,14 @@ impl Recorder {
             born,
             number: born.previous(),
             channels: channels.map(|options| Channels::new(incarnation, options)),
+            past: KnownPast::begin(past, born),
             early: BTreeMap::new(),
+            opened_count: 0,
             taken_count: 0,
             forced_count: 0,
         };
+        // A start changes what the life before it showed, and comes before the first checkpoint.
+        recorder.note_change();
         let first = recorder.take(now, born, capture);
         (recorder, first)
     }
@@ -80,6 +88,37 @@ impl Recorder {
     /// Returns which life this is.
     pub fn incarnation(&self) -> Incarnation {
         self.incarnation
+    }
+
+    /// Returns what lies in the node's past.
+    pub fn past(&self) -> &Past {
+        self.past.past()
+    }
+
+    /// Returns a number that is greater after each change of the past: while it is the same, a connection that was told
+    /// of the past has nothing new to hear.
+    #[inline]
+    pub fn past_version(&self) -> u64 {
+        self.past.version()
+    }
+
+    /// Tells whether it is noted already that what properties read of the node changed since its last checkpoint.
+    #[inline]
+    pub fn has_changed(&self) -> bool {
+        self.past.has_changed(self.moment())
+    }
+
+    /// Notes that what properties read of the node has changed, or may have. Whoever does not look says so after every
+    /// handler.
+    pub fn note_change(&mut self) {
+        self.past.change(self.moment());
+    }
+
+    fn moment(&self) -> Moment {
+        Moment {
+            life: self.incarnation,
+            number: self.number,
+        }
     }
 
     /// Returns how many checkpoints were taken, and how many of them because a message demanded it.
@@ -109,6 +148,7 @@ impl Recorder {
         } else {
             Ok(None)
         };
+        self.past.receive(self.number, envelope);
         if let Some(channels) = &mut self.channels {
             if let Some(place) = envelope.place {
                 channels.receive(from, transport, place);
@@ -171,9 +211,14 @@ impl Recorder {
 
     /// Opens a connection to a peer, from either end, and returns the serial its messages are sent under.
     pub fn open(&mut self, peer: NodeId) -> u32 {
-        self.channels
-            .as_mut()
-            .map_or(0, |channels| channels.open(peer))
+        match &mut self.channels {
+            Some(channels) => channels.open(peer),
+            // What was told on a connection is kept by its serial, whether messages are counted or not.
+            None => {
+                self.opened_count = self.opened_count.wrapping_add(1);
+                self.opened_count
+            }
+        }
     }
 
     /// Learns that a connection is gone, by the serial of what was sent on it and the life and serial of what came.
@@ -184,6 +229,9 @@ impl Recorder {
         sending: Option<u32>,
         receiving: Option<(Incarnation, u32)>,
     ) {
+        if let Some(serial) = sending {
+            self.past.end(peer, serial);
+        }
         if let Some(channels) = &mut self.channels {
             channels.end(now, peer, sending, receiving);
         }
@@ -208,11 +256,13 @@ impl Recorder {
     /// Returns what goes out with a message to a peer.
     pub fn stamp(&mut self, now: Time, to: NodeId, lane: Lane, message: &[u8]) -> Envelope {
         let number = self.number;
+        let past = self.past.tell(to, lane);
         let Some(channels) = &mut self.channels else {
             return Envelope {
                 number,
                 place: None,
                 acknowledged: None,
+                past,
             };
         };
         let (place, acknowledged) = channels.send(now, number, to, lane, message);
@@ -220,6 +270,7 @@ impl Recorder {
             number,
             place: Some(place),
             acknowledged,
+            past,
         }
     }
 
@@ -245,6 +296,7 @@ impl Recorder {
         let content = Content {
             incarnation: self.incarnation,
             born: self.born,
+            past: self.past.past().clone(),
             state: capture.state,
             timers: capture.timers,
             channels: self.channels.as_mut().map(|channels| channels.state(now)),
@@ -294,9 +346,23 @@ mod tests {
         }
     }
 
+    fn past() -> PastOptions {
+        PastOptions {
+            me: NodeId::new(1),
+            entries_max: 8,
+            former: None,
+        }
+    }
+
     fn recorder(channels: Option<Options>) -> Recorder {
-        let (recorder, first) =
-            Recorder::begin(NOW, Incarnation::new(1), number(1), channels, capture(0));
+        let (recorder, first) = Recorder::begin(
+            NOW,
+            Incarnation::new(1),
+            number(1),
+            channels,
+            past(),
+            capture(0),
+        );
         let first = first.expect("a small state");
         assert_eq!((first.number, first.after), (number(1), number(0)));
         recorder
@@ -307,6 +373,7 @@ mod tests {
             number: number(stamp),
             place: None,
             acknowledged: None,
+            past: None,
         }
     }
 

@@ -15,7 +15,7 @@ use crate::engine::sleep;
 use crate::engine::tables::{Details, Looked, Range, Reach, Send, Successor, Tables};
 use crate::engine::transitions::{EventIds, Transitions, Typed};
 use crate::model::event::{Event, Input, Step};
-use crate::model::handler::Tosses;
+use crate::model::handler::{Local, Tosses};
 use crate::model::network::{self, Inbox, Links, Parcel};
 use crate::model::simulation::{Node, Simulation};
 use crate::property::Property;
@@ -131,6 +131,21 @@ impl<S: Service> World<Typed<S>> {
             event,
             tosses,
         }
+    }
+
+    /// Returns the local states that a node was seen in, each once, up to so many.
+    pub(crate) fn locals_of(&self, position: usize, max: usize) -> Vec<&Local<S>> {
+        let mut ids: Vec<LocalId> = (0..self.states.len())
+            .map(|at| self.states.value(NodeStateId::from_index(at)))
+            .filter(|state| state.position as usize == position)
+            .map(|state| state.local)
+            .collect();
+        ids.sort_unstable();
+        ids.dedup();
+        ids.truncate(max);
+        ids.into_iter()
+            .map(|id| self.transitions.local(id))
+            .collect()
     }
 
     /// Returns the properties that are judged.

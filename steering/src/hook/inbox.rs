@@ -9,6 +9,8 @@ use scry_protocol::link::host::{Arrived, FilterEnded, Predicted, Rules, Surround
 const ARRIVED_MAX: usize = 1024;
 /// Predictions that are kept; of more, the oldest go.
 const PREDICTED_MAX: usize = 64;
+/// Answers that are kept: whoever asked for an older one has given it up.
+const ANSWERS_MAX: usize = 16;
 /// Ends of filters that are kept: more than there can be filters.
 const ENDED_MAX: usize = 4096;
 
@@ -35,6 +37,8 @@ pub(super) struct Inbox {
     ended: VecDeque<FilterEnded>,
     rules: Option<Box<Rules>>,
     surroundings: Option<Surroundings>,
+    /// Surroundings that answer a question: each is waited for.
+    answers: VecDeque<Surroundings>,
     predicted: VecDeque<Box<Predicted>>,
 }
 
@@ -56,7 +60,10 @@ impl Inbox {
     }
 
     pub(super) fn push_surroundings(&mut self, surroundings: Surroundings) {
-        self.surroundings = Some(surroundings);
+        match surroundings.answers {
+            Some(_) => push(&mut self.answers, surroundings, ANSWERS_MAX),
+            None => self.surroundings = Some(surroundings),
+        }
     }
 
     pub(super) fn push_predicted(&mut self, predicted: Box<Predicted>) {
@@ -69,6 +76,7 @@ impl Inbox {
         requests.extend(self.ended.into_iter().map(Request::Ended));
         requests.extend(self.rules.map(Request::Rules));
         requests.extend(self.surroundings.map(Request::Surroundings));
+        requests.extend(self.answers.into_iter().map(Request::Surroundings));
         requests.extend(self.predicted.into_iter().map(Request::Predicted));
         requests
     }

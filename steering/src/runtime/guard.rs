@@ -1,14 +1,36 @@
 //! The seam for a check that comes before every handler, such as the immediate safety check.
 
+use scry_protocol::Past;
 use scry_protocol::filter::Mode;
-use scry_protocol::link::host::{Failure, Veto};
+use scry_protocol::link::host::{Failure, Outcome, Veto};
 
+use crate::checkpoint::Time;
 use crate::context::Dice;
 use crate::hook::Request;
 use crate::model::event::InputOf;
 use crate::model::handler::Local;
+use crate::property::Projection;
 use crate::runtime::run::Performed;
 use crate::service::Service;
+
+/// An event that is about to be handled, and what it would be handled with.
+#[derive(Debug)]
+pub struct Scene<'a, S: Service> {
+    /// How much may be done about it.
+    pub mode: Mode,
+    /// When it is.
+    pub now: Time,
+    /// The node's settings.
+    pub setup: &'a S::Setup,
+    /// The node before the event.
+    pub local: &'a Local<S>,
+    /// What the handler is given.
+    pub input: &'a InputOf<S>,
+    /// What the handler runs with, if it runs.
+    pub dice: Dice,
+    /// What lies in the node's past, the event included.
+    pub past: &'a Past,
+}
 
 /// What a check says about an event.
 #[derive(Debug)]
@@ -16,29 +38,61 @@ pub enum Examined<S: Service> {
     /// The event may be handled. A check that has run the handler on a copy, with the same dice, can hand over the copy
     /// and what it asked for instead of having it run again.
     Pass(Option<Performed<S>>),
-    /// The event must not be handled.
-    Veto {
-        /// The property it would break.
+    /// The event seems to break a property together with the neighbors' last known states. It should be held, if the caller
+    /// can hold it, until their present states are known, and then be [reviewed](Guard::review).
+    Suspect {
+        /// The property.
         property: String,
-        /// What would be wrong, in words.
-        explanation: String,
     },
+    /// The event must not be handled.
+    Veto(Refusal),
 }
 
-/// Looks at each message, timer and call before its handler runs.
+/// Why an event must not be handled.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Refusal {
+    /// The property it would break.
+    pub property: String,
+    /// What would be wrong, in words.
+    pub explanation: String,
+}
+
+/// What a check says about an event that was held, now that the neighbors' present states are known.
+#[derive(Debug)]
+pub enum Reviewed<S: Service> {
+    /// It may be handled, for this reason.
+    Run(Outcome, Option<Performed<S>>),
+    /// It must not be handled.
+    Refuse(Refusal),
+}
+
+/// Looks at each event before its handler runs.
 ///
 /// Whatever goes wrong inside a guard, it answers [`Examined::Pass`]: a service is never worse off for being guarded.
 pub trait Guard<S: Service>: Send {
-    /// Examines an event, and does no more about it than `mode` allows. The handler has not run, and runs with these
+    /// Examines an event, and does no more about it than the mode allows. The handler has not run, and runs with these
     /// dice if it may.
-    fn examine(
-        &mut self,
-        mode: Mode,
-        setup: &S::Setup,
-        local: &Local<S>,
-        input: &InputOf<S>,
-        dice: Dice,
-    ) -> Examined<S>;
+    fn examine(&mut self, scene: &Scene<'_, S>) -> Examined<S>;
+
+    /// Looks again at an event that was suspected, after [`inform`](Self::inform) has brought the states its neighbors have
+    /// now. `idle` says whether the node has handled nothing since they were asked: only then was there a moment at which
+    /// its state and theirs were all there.
+    fn review(&mut self, scene: &Scene<'_, S>, property: &str, idle: bool) -> Reviewed<S> {
+        let _ = (scene, property, idle);
+        Reviewed::Run(Outcome::Cleared, None)
+    }
+
+    /// Returns what properties read of the node for others to be judged with, or nothing if that is not known or would
+    /// take too long: it is then taken to have changed.
+    fn projections(&mut self, now: Time, local: &Local<S>) -> Option<Vec<Option<Projection>>> {
+        let _ = (now, local);
+        None
+    }
+
+    /// Returns how long an event may be held at most, in milliseconds.
+    fn hold_ms_max(&self) -> u64 {
+        0
+    }
 
     /// Learns what the agent asks it to judge by: rules, and the neighbors' states.
     fn inform(&mut self, request: Request) {
@@ -48,6 +102,11 @@ pub trait Guard<S: Service>: Send {
     /// Returns what the agent should know, until there is nothing more. Asked after every examination.
     fn poll_notice(&mut self) -> Option<Notice> {
         None
+    }
+
+    /// Returns how many events ran untried because the check had used up its share of time.
+    fn unchecked_count(&self) -> u64 {
+        0
     }
 }
 

@@ -5,6 +5,7 @@
 
 mod effects;
 mod events;
+mod holding;
 mod steering;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -13,7 +14,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use scry_protocol::{FilterId, Incarnation, NodeId};
+use scry_protocol::{CheckpointNumber, FilterId, Incarnation, NodeId};
 use tokio::net::{TcpListener, UdpSocket};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinHandle;
@@ -23,12 +24,14 @@ use crate::checkpoint::Time;
 use crate::context::{Dice, Stamp};
 use crate::hook::{self, Hook};
 use crate::model::handler::{Local, mix};
+use crate::property::Projection;
 use crate::runtime::connection::{self, Arrival};
 use crate::runtime::datagrams::{self, Datagrams};
 use crate::runtime::disk::Store;
 use crate::runtime::emulation::Emulator;
 use crate::runtime::guard::Guard;
 use crate::runtime::handle::{Command, Counts, Handle, Snapshot};
+use crate::runtime::node::holding::Holding;
 use crate::runtime::node::steering::{Held, Unnoted};
 use crate::runtime::options::Options;
 use crate::runtime::report::{Kind, Report, Ruling};
@@ -204,6 +207,12 @@ struct Node<S: Service> {
     counts: Counts,
     seed: u64,
     events_count: u64,
+    /// Handlers that ran.
+    handled_count: u64,
+    /// Events that the guard suspects.
+    holding: Holding<S>,
+    /// What properties read of the node at its last checkpoint, by the number of that.
+    watched: Option<(CheckpointNumber, Vec<Option<Projection>>)>,
     unnoted: Unnoted,
     /// Buffers for the message that is being sent, and for what goes over the wire.
     content: Vec<u8>,
@@ -259,6 +268,9 @@ impl<S: Service> Node<S> {
             counts: Counts::default(),
             seed,
             events_count: 1,
+            handled_count: 0,
+            holding: Holding::default(),
+            watched: None,
             unnoted: Unnoted::default(),
             content: Vec::new(),
             framed: Vec::new(),
@@ -361,7 +373,8 @@ impl<S: Service> Node<S> {
             .hook
             .as_ref()
             .map(|hook| self.begun + Duration::from_millis(hook.poll_timeout().as_millis()));
-        [self.timers.due(), self.datagrams.due(), hook]
+        let held = self.holding.due();
+        [self.timers.due(), self.datagrams.due(), hook, held]
             .into_iter()
             .flatten()
             .min()
@@ -372,6 +385,7 @@ impl<S: Service> Node<S> {
         self.handle_own()?;
         let now = self.look_at_clock();
         self.turn_hook()?;
+        self.release_overdue(now)?;
         self.counts.datagrams_lost += self.datagrams.send_due(now);
         for _ in 0..BATCH_MAX {
             let Some((timer, after)) = self.timers.fire(now) else {
@@ -388,8 +402,7 @@ impl<S: Service> Node<S> {
     fn command(&mut self, command: Command<S>) -> Result<(), End> {
         match command {
             Command::Call(call, done) => {
-                let answer = self.call(call)?;
-                let _ = done.send(answer);
+                self.call(call, done)?;
             }
             Command::State(done) => {
                 let _ = done.send(Snapshot {

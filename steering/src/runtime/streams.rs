@@ -53,11 +53,19 @@ pub(super) struct End {
     pub(super) came: Succession,
     /// What came while nothing may be handled: the peer is cut off, or an earlier message is held back.
     pub(super) waiting: VecDeque<Waiting>,
-    /// The filter that holds an earlier message back; order must be kept.
-    pub(super) held: Option<FilterId>,
+    /// What holds an earlier message back; order must be kept.
+    pub(super) held: Option<Hold>,
     outgoing: Option<Inlet>,
     reset: oneshot::Sender<()>,
     last_due: Option<Instant>,
+}
+
+/// What holds a message back.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Hold {
+    Filter(FilterId),
+    /// The answer to this question is awaited.
+    Question(u64),
 }
 
 /// What came on a connection and waits.
@@ -297,7 +305,7 @@ impl Streams {
     pub(super) fn release(&mut self, filter: FilterId) -> Vec<Key> {
         let mut keys = Vec::new();
         for (key, end) in &mut self.ends {
-            if end.held == Some(filter) {
+            if end.held == Some(Hold::Filter(filter)) {
                 end.held = None;
                 keys.push(*key);
             }

@@ -41,6 +41,11 @@ impl<T: Clone + Ord> Timers<T> {
         }
     }
 
+    /// Tells whether a timer is armed.
+    pub(super) fn is_armed(&self, timer: &T) -> bool {
+        self.armed.contains_key(timer)
+    }
+
     /// Returns when the next timer is due.
     pub(super) fn due(&self) -> Option<Instant> {
         self.queue.first().map(|(due, _)| *due)

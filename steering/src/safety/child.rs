@@ -25,9 +25,8 @@ use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{ForkResult, Pid, fork, pipe2};
 use scry_protocol::link::host::Failure;
 
-use crate::engine::PANIC_PROPERTY;
 use crate::model::handler::in_silence;
-use crate::safety::trial::{Broken, Verdict};
+use crate::safety::trial::{Verdict, panicking};
 
 /// No verdict is longer.
 pub(super) const VERDICT_BYTES_MAX: usize = 64 << 10;
@@ -163,10 +162,8 @@ pub(super) fn death(status: Option<WaitStatus>) -> Verdict {
         _ => "the handler ends the process".to_owned(),
     };
     Verdict {
-        broken: Some(Broken {
-            property: PANIC_PROPERTY.to_owned(),
-            explanation: how,
-        }),
+        accusations: vec![panicking(how)],
+        unjudged: Vec::new(),
         asked: 1,
     }
 }

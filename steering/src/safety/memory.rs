@@ -1,13 +1,14 @@
 //! Verdicts that need not be asked for again: a retransmitted message, a timer in a state that does not change.
 //!
-//! A verdict is a function of (state, event, rules, neighbors' states) if the handler looked at neither dice nor clock.
-//! Rules and neighbors clear the memory when they change.
+//! A verdict is a function of (state, event, rules, neighbors' states, which of them count) if the handler looked at neither
+//! dice nor clock. Rules and neighbors clear the memory when they change.
 
 use std::hash::{Hash, Hasher};
 
 use hashbrown::HashMap;
 use rustc_hash::{FxBuildHasher, FxHasher};
 
+use crate::checkpoint::cut::Standing;
 use crate::model::event::InputOf;
 use crate::model::handler::{Local, mix};
 use crate::safety::trial::Verdict;
@@ -26,10 +27,14 @@ pub(super) struct Memory {
 }
 
 impl Memory {
-    pub(super) fn key<S: Service>(local: &Local<S>, input: &InputOf<S>) -> Key {
+    pub(super) fn key<S: Service>(
+        local: &Local<S>,
+        input: &InputOf<S>,
+        standing: &[Standing],
+    ) -> Key {
         let half = |seed: u64| {
             let mut hasher = FxHasher::default();
-            (seed, local, input).hash(&mut hasher);
+            (seed, local, input, standing).hash(&mut hasher);
             mix(hasher.finish())
         };
         Key(half(0x5afe), half(0xc0de_0001_f00d))

@@ -21,6 +21,7 @@ use scry_protocol::NodeId;
 use scry_protocol::link::host::Surroundings;
 
 use crate::capture;
+use crate::checkpoint::cut::Standing;
 use crate::context::Dice;
 use crate::model::event::InputOf;
 use crate::model::handler::Local;
@@ -48,6 +49,7 @@ pub(super) struct Question<'a, S: Service> {
     pub(super) local: &'a Local<S>,
     pub(super) input: &'a InputOf<S>,
     pub(super) dice: Dice,
+    pub(super) standing: &'a [Standing],
 }
 
 /// The host's end.
@@ -283,6 +285,7 @@ impl<S: Service> Question<'_, S> {
             timers,
             input: rmp_serde::to_vec(self.input)?,
             dice: self.dice,
+            standing: self.standing.to_vec(),
             limit_us: 0,
         })
     }

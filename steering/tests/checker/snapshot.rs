@@ -7,7 +7,7 @@ use scry::model::Connection;
 use scry::{NodeId, Service, Simulation};
 use scry_protocol::channel::{ChannelState, Received, Receiving, Sending, Unacknowledged};
 use scry_protocol::snapshot::Member;
-use scry_protocol::{CheckpointNumber, Content, Incarnation, Snapshot, Transport};
+use scry_protocol::{CheckpointNumber, Content, Incarnation, Past, Snapshot, Transport};
 
 const LIFE: Incarnation = Incarnation::new(1);
 
@@ -48,6 +48,7 @@ pub(crate) fn content<S: Service>(state: &Simulation<S>, me: NodeId) -> Content 
     Content {
         incarnation: LIFE,
         born: CheckpointNumber::from(1),
+        past: Past::default(),
         state: bytes,
         timers,
         channels: Some(ChannelState {

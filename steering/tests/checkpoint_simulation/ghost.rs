@@ -44,6 +44,20 @@ struct Fate {
 #[derive(Debug, Default)]
 pub(crate) struct Ghost {
     messages: BTreeMap<(NodeId, NodeId, Transport, u64), VecDeque<Fate>>,
+    /// By node and life: what happened there, one event after the other, beginning with the start.
+    histories: BTreeMap<(NodeId, u64), Vec<Moment>>,
+}
+
+/// The last event of each node that lies in the past of something, as (life, its number in that life).
+pub(crate) type Clock = BTreeMap<NodeId, (u64, u64)>;
+
+/// A node after one of its events.
+#[derive(Clone, Debug)]
+struct Moment {
+    at: u64,
+    /// What properties would read of it.
+    shown: u64,
+    clock: Clock,
 }
 
 /// No snapshot shows anything this old.
@@ -117,6 +131,87 @@ impl Name {
 }
 
 impl Ghost {
+    /// Notes an event of a node: what it shows then, and what lies in its past beside what did before.
+    pub(crate) fn happened(
+        &mut self,
+        now: u64,
+        node: NodeId,
+        life: u64,
+        shown: u64,
+        heard: &Clock,
+    ) {
+        let history = self.histories.entry((node, life)).or_default();
+        let mut clock = history
+            .last()
+            .map(|last| last.clock.clone())
+            .unwrap_or_default();
+        join(&mut clock, heard);
+        clock.insert(node, (life, history.len() as u64));
+        let at = now;
+        history.push(Moment { at, shown, clock });
+    }
+
+    /// Returns what lies in the past of a node's present.
+    pub(crate) fn clock(&self, node: NodeId, life: u64) -> Clock {
+        let last = self
+            .histories
+            .get(&(node, life))
+            .and_then(|history| history.last());
+        last.map(|last| last.clock.clone()).unwrap_or_default()
+    }
+
+    fn moment(&self, node: NodeId, (life, event): (u64, u64)) -> Option<&Moment> {
+        self.histories.get(&(node, life))?.get(event as usize)
+    }
+
+    /// Judges whether states of others may stand beside a node's present state: the least cut that holds all of them and
+    /// their pasts must show of each what its checkpoint shows.
+    pub(crate) fn judge_cut(
+        &self,
+        past: &Clock,
+        chosen: &[(NodeId, Content)],
+    ) -> Result<(), String> {
+        let mut cut = past.clone();
+        let mut shown = Vec::new();
+        for (node, content) in chosen {
+            let state = State::read(&content.state).ok_or("a state cannot be read")?;
+            let place = (state.life, state.events);
+            let moment = self.moment(*node, place).ok_or("a state that never was")?;
+            join(&mut cut, &moment.clock);
+            shown.push((*node, place, moment.shown));
+        }
+        for (node, place, value) in shown {
+            let reached = cut[&node];
+            let now = self
+                .moment(node, reached)
+                .ok_or("an event that never was")?
+                .shown;
+            if now != value || reached.0 != place.0 {
+                return Err(format!(
+                    "{node} is judged as it was at {place:?}, and has shown something else at {reached:?}, which lies in \
+                     the past"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells whether a node was in the state of a checkpoint at some moment from `since` on.
+    pub(crate) fn was_there(&self, node: NodeId, content: &Content, since: u64) -> bool {
+        let Some(state) = State::read(&content.state) else {
+            return false;
+        };
+        let place = (state.life, state.events);
+        let Some(moment) = self.moment(node, place) else {
+            return false;
+        };
+        let next = self.histories[&(node, state.life)]
+            .iter()
+            .skip(state.events as usize + 1)
+            .find(|later| later.shown != moment.shown);
+        next.is_none_or(|next| next.at >= since)
+    }
+
     pub(crate) fn sent(&mut self, now: u64, name: Name) {
         let fates = self
             .messages
@@ -264,6 +359,13 @@ impl Ghost {
             }
         }
         Ok(())
+    }
+}
+
+fn join(clock: &mut Clock, other: &Clock) {
+    for (&node, &place) in other {
+        let known = clock.entry(node).or_default();
+        *known = (*known).max(place);
     }
 }
 

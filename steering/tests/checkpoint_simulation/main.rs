@@ -45,6 +45,10 @@ struct Scenario {
     /// Frames between agents that are damaged on their way, past all that protects them. What they lead to is not judged:
     /// a state may be damaged too.
     damage: u64,
+    /// Nodes a host keeps apart in its past.
+    past_entries_max: usize,
+    /// Events that change what properties read of their node, per thousand.
+    shown_changes: u64,
     /// A fault in the host that the checks must find.
     sabotage: Option<Sabotage>,
 }
@@ -56,6 +60,10 @@ enum Sabotage {
     IgnoresNumbers,
     /// It does not note one receipt in a hundred.
     ForgetsReceipts,
+    /// It does not look at the past that a message carries.
+    ForgetsPast,
+    /// It does not say that it has changed.
+    HidesChanges,
 }
 
 const CALM: Scenario = Scenario {
@@ -79,6 +87,8 @@ const CALM: Scenario = Scenario {
     down_ms: 2_000,
     amnesia: false,
     damage: 0,
+    past_entries_max: 64,
+    shown_changes: 50,
     sabotage: None,
 };
 
@@ -297,4 +307,53 @@ fn a_host_that_forgets_receipts_is_found() {
     );
     let failure = failure.expect_err("a snapshot must show a message in flight that is not");
     assert!(failure.contains("in flight"), "{failure}");
+}
+
+#[test]
+fn past_by_numbers_only() {
+    let summary = run(Scenario {
+        name: "past_by_numbers_only",
+        past_entries_max: 0,
+        ..ROUGH
+    });
+    if full_length() {
+        assert!(summary.stale > summary.judged, "{summary:?}");
+    }
+}
+
+#[test]
+fn a_short_past() {
+    run(Scenario {
+        name: "a_short_past",
+        past_entries_max: 2,
+        ..ROUGH
+    });
+}
+
+#[test]
+fn a_host_that_forgets_its_past_is_found() {
+    let failure = outcome(
+        Scenario {
+            name: "a_host_that_forgets_its_past_is_found",
+            sabotage: Some(Sabotage::ForgetsPast),
+            ..CALM
+        },
+        20_000,
+    );
+    let failure = failure.expect_err("a state must be judged that others have moved on from");
+    assert!(failure.contains("lies in the past"), "{failure}");
+}
+
+#[test]
+fn a_host_that_hides_its_changes_is_found() {
+    let failure = outcome(
+        Scenario {
+            name: "a_host_that_hides_its_changes_is_found",
+            sabotage: Some(Sabotage::HidesChanges),
+            ..CALM
+        },
+        20_000,
+    );
+    let failure = failure.expect_err("a state must be judged that has changed since");
+    assert!(failure.contains("lies in the past"), "{failure}");
 }

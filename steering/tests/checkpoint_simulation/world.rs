@@ -7,17 +7,22 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 use scry::NodeId;
 use scry::checkpoint::channel::{self, Lane};
+use scry::checkpoint::cut::{Basis, Cut, Standing};
 use scry::checkpoint::manager::{Options, Output};
 use scry::checkpoint::neighborhood::Source;
+use scry::checkpoint::past::PastOptions;
 use scry::checkpoint::recorder::Capture;
 use scry::checkpoint::{CheckpointManager, Recorder, Time, gather};
 use scry_protocol::channel::Envelope;
-use scry_protocol::link::host::{AgentToHost, Checkpoint, Hello, HostToAgent, Neighbors, Stats};
+use scry_protocol::link::host::{
+    AgentToHost, Checkpoint, Hello, HostToAgent, LookAgain, Neighbor, Neighbors, Stats,
+    Surroundings,
+};
 use scry_protocol::snapshot::Reason;
-use scry_protocol::{CheckpointNumber, GatherId, Incarnation, Snapshot, Transport};
+use scry_protocol::{Body, CheckpointNumber, GatherId, Incarnation, Snapshot, Transport};
 
 use crate::chance::Chance;
-use crate::ghost::{Ghost, Name, State};
+use crate::ghost::{Clock, Ghost, Name, State};
 use crate::{Sabotage, Scenario};
 
 /// What a run saw.
@@ -35,6 +40,14 @@ pub(crate) struct Summary {
     pub(crate) control_bytes: u64,
     pub(crate) refused_frames: u64,
     pub(crate) inconsistent: u64,
+    /// Neighbors' states that might be judged with, and that might not.
+    pub(crate) judged: u64,
+    pub(crate) stale: u64,
+    /// Questions for the neighbors' present states: gathered, answered while nothing happened, and states among those
+    /// answers that had gone by when the question was asked.
+    pub(crate) looks: u64,
+    pub(crate) answered: u64,
+    pub(crate) gone_by: u64,
 }
 
 /// All machines, the network between them, and the clock.
@@ -69,13 +82,21 @@ struct Machine {
     to_agent: u64,
     to_host: u64,
     wakes: BTreeSet<u64>,
+    /// What its agent last knew of others.
+    known: BTreeMap<NodeId, (CheckpointNumber, Body)>,
 }
 
 struct Host {
     state: State,
+    /// What properties would read of it.
+    shown: u64,
     recorder: Recorder,
     connections: BTreeMap<NodeId, Connection>,
     sent_bytes: u64,
+    surroundings: Option<Surroundings>,
+    last_question: u64,
+    /// Questions under way: when they were asked, and after how many events.
+    questions: BTreeMap<u64, (u64, u64)>,
 }
 
 /// One end of a connection.
@@ -94,6 +115,8 @@ enum Happening {
         name: Name,
         envelope: Vec<u8>,
         connection: Option<u64>,
+        /// What really lies in its past.
+        clock: Clock,
     },
     Disconnect {
         at: usize,
@@ -157,6 +180,7 @@ impl World {
                     to_agent: 0,
                     to_host: 0,
                     wakes: BTreeSet::new(),
+                    known: BTreeMap::new(),
                 })
                 .collect(),
             connections: BTreeMap::new(),
@@ -235,7 +259,8 @@ impl World {
                 name,
                 envelope,
                 connection,
-            } => self.arrive(at, name, &envelope, connection),
+                clock,
+            } => return self.arrive(at, name, &envelope, connection, &clock),
             Happening::Disconnect {
                 at,
                 life,
@@ -254,7 +279,7 @@ impl World {
                     return self.settle(at);
                 }
             }
-            Happening::ToHost(at, life, message) => self.obey(at, life, message),
+            Happening::ToHost(at, life, message) => return self.obey(at, life, message),
             Happening::Frame {
                 at,
                 agent_life,
@@ -334,15 +359,27 @@ impl World {
             Incarnation::new(machine.life),
             born,
             channels,
+            PastOptions {
+                me: NodeId::new(at as u32),
+                entries_max: self.scenario.past_entries_max,
+                former: None,
+            },
             || capture,
         );
+        let former = self.ghost.clock(machine.id, machine.life - 1);
+        let life = machine.life;
+        // What it kept on disk, if anything, came of what its last life had heard.
+        self.ghost.happened(self.now, machine.id, life, 0, &former);
         machine.host = Some(Host {
             state,
+            shown: 0,
             recorder,
             connections: BTreeMap::new(),
             sent_bytes: 0,
+            surroundings: None,
+            last_question: 0,
+            questions: BTreeMap::new(),
         });
-        let life = machine.life;
         self.greet(at);
         self.stream(at, first.expect("a small state"));
         let after = self.chance.within(1..20);
@@ -388,14 +425,14 @@ impl World {
         self.schedule(after, Happening::ToHost(at, life, message));
     }
 
-    fn obey(&mut self, at: usize, life: u64, message: AgentToHost) {
+    fn obey(&mut self, at: usize, life: u64, message: AgentToHost) -> Result<(), String> {
         let now = self.time();
         let machine = &mut self.machines[at];
         if machine.life != life {
-            return;
+            return Ok(());
         }
         let Some(host) = &mut machine.host else {
-            return;
+            return Ok(());
         };
         match message {
             AgentToHost::TakeCheckpoint(take) => {
@@ -410,8 +447,109 @@ impl World {
                 self.tell_agent(at, Neighbors { neighbors }.into());
             }
             AgentToHost::Arrived(arrived) => host.recorder.handle_arrived(&arrived),
+            AgentToHost::Surroundings(surroundings) => {
+                let answers = surroundings.answers;
+                host.surroundings = Some(surroundings);
+                let asked = answers.and_then(|question| host.questions.remove(&question));
+                self.judge_surroundings(at, asked)?;
+            }
             _ => {}
         }
+        Ok(())
+    }
+
+    /// Looks at every neighbor's state that may count beside the node's present one, as the immediate check would.
+    fn judge_surroundings(&mut self, at: usize, asked: Option<(u64, u64)>) -> Result<(), String> {
+        let machine = &self.machines[at];
+        let Some(host) = &machine.host else {
+            return Ok(());
+        };
+        let Some(surroundings) = &host.surroundings else {
+            return Ok(());
+        };
+        if self.scenario.damage > 0 || self.scenario.amnesia {
+            return Ok(());
+        }
+        let standing = Cut::of(surroundings).standing(host.recorder.past());
+        let mut chosen = Vec::new();
+        for Standing { node, basis } in standing {
+            let neighbor = surroundings.neighbors.iter().find(|n| n.node == node);
+            let content = neighbor.and_then(|neighbor| neighbor.body.read().ok());
+            match (basis, content) {
+                (Basis::Stale, _) | (_, None) => self.summary.stale += 1,
+                (Basis::Usable | Basis::Lasting(_), Some(content)) => chosen.push((node, content)),
+            }
+        }
+        let clock = self.ghost.clock(machine.id, machine.life);
+        self.ghost
+            .judge_cut(&clock, &chosen)
+            .map_err(|what| format!("at {} ms, {}: {what}", self.now, machine.id))?;
+        self.summary.judged += chosen.len() as u64;
+        if let Some((since, events)) = asked
+            && events == host.state.events
+        {
+            self.summary.answered += 1;
+            let present = surroundings.neighbors.iter().filter(|n| n.present);
+            for neighbor in present {
+                let found = chosen.iter().find(|(node, _)| *node == neighbor.node);
+                let Some((node, content)) = found else {
+                    return Err(format!(
+                        "{} was just asked and may not count",
+                        neighbor.node
+                    ));
+                };
+                if !self.ghost.was_there(*node, content, since) {
+                    self.summary.gone_by += 1;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// An event is held: the neighbors are asked for their present states.
+    fn look_again(&mut self, at: usize) {
+        let now = self.time();
+        let machine = &mut self.machines[at];
+        let Some(host) = &mut machine.host else {
+            return;
+        };
+        host.last_question += 1;
+        let question = host.last_question;
+        host.questions
+            .insert(question, (self.now, host.state.events));
+        // As the hook does it: a number that others are not likely to reach by themselves.
+        let number = host.recorder.number();
+        let number = number
+            .ahead(u64::from(machine.id.get()) % 7 + 1)
+            .expect("small");
+        let capture = || capture(&host.state, &machine.neighbors);
+        let taken = host.recorder.handle_take(now, number, capture);
+        if let Some(checkpoint) = taken.expect("a small state") {
+            self.stream(at, checkpoint);
+        }
+        let wait_ms = ROUND_MS;
+        let look = LookAgain {
+            question,
+            number,
+            wait_ms,
+        };
+        self.tell_agent(at, look.into());
+    }
+
+    /// Now and then an event changes what properties read of its node, which is noted before anything is sent.
+    fn change(&mut self, at: usize, heard: &Clock) {
+        let changes = self.chance.per_mille(self.scenario.shown_changes);
+        let machine = &mut self.machines[at];
+        let host = machine.host.as_mut().expect("alive");
+        if changes {
+            host.shown += 1;
+            if self.scenario.sabotage != Some(Sabotage::HidesChanges) {
+                host.recorder.note_change();
+            }
+        }
+        let shown = host.shown;
+        self.ghost
+            .happened(self.now, machine.id, machine.life, shown, heard);
     }
 
     /// The service acts by itself, and now and then something breaks.
@@ -426,6 +564,10 @@ impl World {
         }
         self.summary.events += 1;
         self.machines[at].host.as_mut().expect("alive").state.events += 1;
+        self.change(at, &Clock::new());
+        if self.chance.per_mille(20) {
+            self.look_again(at);
+        }
         for _ in 0..self.chance.below(3) {
             self.send_something(at);
         }
@@ -493,20 +635,23 @@ impl World {
         stamp.write(&mut envelope);
         host.sent_bytes += (envelope.len() + message.len()) as u64;
         self.ghost.sent(self.now, name);
+        let clock = self.ghost.clock(name.from, name.life);
         self.transmit(
             name,
+            clock,
             envelope,
             connection.map(|connection| connection.number),
         );
     }
 
-    fn transmit(&mut self, name: Name, envelope: Vec<u8>, connection: Option<u64>) {
+    fn transmit(&mut self, name: Name, clock: Clock, envelope: Vec<u8>, connection: Option<u64>) {
         let at = name.to.get() as usize;
         let arrive = |envelope| Happening::Arrive {
             at,
             name,
             envelope,
             connection,
+            clock: clock.clone(),
         };
         match connection {
             Some(connection) if !self.connections.contains_key(&connection) => {
@@ -528,17 +673,30 @@ impl World {
         }
     }
 
-    fn arrive(&mut self, at: usize, name: Name, envelope: &[u8], connection: Option<u64>) {
+    fn arrive(
+        &mut self,
+        at: usize,
+        name: Name,
+        envelope: &[u8],
+        connection: Option<u64>,
+        clock: &Clock,
+    ) -> Result<(), String> {
         let now = self.time();
         let broken = connection.is_some_and(|number| !self.connections.contains_key(&number));
         let machine = &mut self.machines[at];
         let Some(host) = machine.host.as_mut().filter(|_| !broken) else {
-            return self.ghost.lost(name);
+            self.ghost.lost(name);
+            // Nobody is there to take it: whatever else was sent on the connection does not arrive either.
+            if let Some(connection) = connection.filter(|_| !broken) {
+                self.break_connection(at, name.from, connection);
+            }
+            return Ok(());
         };
         let (mut envelope, rest) = Envelope::read(envelope).expect("our own stamp");
         assert!(rest.is_empty());
         match self.scenario.sabotage {
             Some(Sabotage::IgnoresNumbers) => envelope.number = CheckpointNumber::ZERO,
+            Some(Sabotage::ForgetsPast) => envelope.past = None,
             Some(Sabotage::ForgetsReceipts) if self.chance.per_mille(10) => envelope.place = None,
             _ => {}
         }
@@ -570,7 +728,9 @@ impl World {
         *newest = (*newest).max((name.life, name.count));
         let (life, events) = (machine.life, host.state.events);
         self.ghost.received(name, life, events);
+        self.change(at, clock);
         self.summary.events += 1;
+        self.judge_surroundings(at, None)?;
         if let Some(checkpoint) = forced {
             self.summary.forced += 1;
             self.stream(at, checkpoint);
@@ -578,6 +738,7 @@ impl World {
         if !self.ending && self.chance.per_mille(150) {
             self.send(at, name.from, name.transport);
         }
+        Ok(())
     }
 
     fn demand(&mut self, at: usize) -> Result<(), String> {
@@ -620,9 +781,14 @@ impl World {
                         self.summary.in_flight +=
                             judged.map_err(|what| format!("at {} ms: {what}", self.now))?;
                     }
+                    self.tell_surroundings(at, &snapshot, None);
                     self.summary.snapshots += 1;
                     self.summary.complete += u64::from(snapshot.is_complete());
                     self.summary.later_rounds += u64::from(snapshot.rounds > 1);
+                }
+                Output::Looked { question, snapshot } => {
+                    self.summary.looks += 1;
+                    self.tell_surroundings(at, &snapshot, Some(question));
                 }
                 Output::Unreadable { .. } => {}
                 Output::Failed { gather, .. } => {
@@ -637,6 +803,28 @@ impl World {
         }
         self.wake(at);
         Ok(())
+    }
+
+    /// Tells a host of its neighbors, as its agent's controller does: who is missing is shown as it was last known.
+    fn tell_surroundings(&mut self, at: usize, snapshot: &Snapshot, answers: Option<u64>) {
+        let me = self.machines[at].id;
+        let known = &mut self.machines[at].known;
+        for member in snapshot.members.iter().filter(|member| member.node != me) {
+            known.insert(member.node, (member.number, member.body.clone()));
+        }
+        let neighbors = known.iter().map(|(&node, (number, body))| Neighbor {
+            node,
+            number: *number,
+            present: snapshot.member(node).is_some(),
+            lasting: Vec::new(),
+            body: body.clone(),
+        });
+        let surroundings = Surroundings {
+            number: snapshot.number,
+            answers,
+            neighbors: neighbors.collect(),
+        };
+        self.tell_host(at, surroundings.into());
     }
 
     /// Only a host that lost its memory, or a damaged frame, may make a snapshot contradict itself. That it is found does

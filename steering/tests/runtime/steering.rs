@@ -2,21 +2,20 @@
 
 use scry::NodeId;
 use scry::capture;
-use scry::context::Dice;
 use scry::hook;
-use scry::model::event::{Input, InputOf};
-use scry::model::handler::Local;
+use scry::model::event::Input;
+use scry::runtime::guard::{Refusal, Reviewed, Scene};
 use scry::runtime::run::{self, Performed};
 use scry::runtime::{CallError, Examined, Guard, Handle, Options, Ruling};
-use scry_protocol::filter::{Action, Matcher, Mode};
+use scry_protocol::filter::{Action, Matcher};
 use scry_protocol::link::host::{
-    AgentToHost, Checkpoint, HostToAgent, TakeCheckpoint, WithdrawFilters,
+    AgentToHost, Checkpoint, HostToAgent, Outcome, Surroundings, TakeCheckpoint, WithdrawFilters,
 };
 use scry_protocol::{CheckpointNumber, Content, FilterId};
 
 use crate::agent::{Agent, Socket};
 use crate::cluster::{ONE, TWO, call, heard, introduce, numbers, report, start, tell, until};
-use crate::probe::{Alarm, Call, Probe, Way};
+use crate::probe::{Alarm, Call, Probe, Way, Word};
 
 struct Steered {
     one: Handle<Probe>,
@@ -316,14 +315,9 @@ async fn both_ends_of_a_connection_have_one_name_in_their_checkpoints() {
     until(&one, "the word", heard(2)).await;
 }
 
-fn run_on_copy(
-    setup: &(),
-    local: &Local<Probe>,
-    input: &InputOf<Probe>,
-    mut dice: Dice,
-) -> Performed<Probe> {
-    let mut copy = local.clone();
-    let ran = run::run(TWO, setup, &mut copy, input.clone(), &mut dice);
+fn run_on_copy(scene: &Scene<'_, Probe>) -> Performed<Probe> {
+    let (mut copy, mut dice) = (scene.local.clone(), scene.dice);
+    let ran = run::run(TWO, scene.setup, &mut copy, scene.input.clone(), &mut dice);
     (copy, ran.expect("it works"))
 }
 
@@ -331,22 +325,15 @@ fn run_on_copy(
 struct Limit;
 
 impl Guard<Probe> for Limit {
-    fn examine(
-        &mut self,
-        _: Mode,
-        setup: &(),
-        local: &Local<Probe>,
-        input: &InputOf<Probe>,
-        dice: Dice,
-    ) -> Examined<Probe> {
-        let (copy, effects) = run_on_copy(setup, local, input, dice);
+    fn examine(&mut self, scene: &Scene<'_, Probe>) -> Examined<Probe> {
+        let (copy, effects) = run_on_copy(scene);
         let too_much =
             copy.service.calls > 2 || copy.service.heard.len() > 1 || copy.service.fired.len() > 1;
-        match (too_much, input) {
-            (true, _) => Examined::Veto {
+        match (too_much, scene.input) {
+            (true, _) => Examined::Veto(Refusal {
                 property: "enough".to_owned(),
                 explanation: "one more is too many".to_owned(),
-            },
+            }),
             (false, Input::Timer(_)) => Examined::Pass(None),
             (false, _) => Examined::Pass(Some((copy, effects))),
         }
@@ -392,20 +379,13 @@ struct Brief;
 const MANY: u32 = 7;
 
 impl Guard<Probe> for Brief {
-    fn examine(
-        &mut self,
-        _: Mode,
-        setup: &(),
-        local: &Local<Probe>,
-        input: &InputOf<Probe>,
-        dice: Dice,
-    ) -> Examined<Probe> {
-        let (copy, effects) = run_on_copy(setup, local, input, dice);
+    fn examine(&mut self, scene: &Scene<'_, Probe>) -> Examined<Probe> {
+        let (copy, effects) = run_on_copy(scene);
         match effects.len() as u32 {
-            MANY.. => Examined::Veto {
+            MANY.. => Examined::Veto(Refusal {
                 property: "brief".to_owned(),
                 explanation: "these are many words".to_owned(),
-            },
+            }),
             _ => Examined::Pass(Some((copy, effects))),
         }
     }
@@ -430,4 +410,163 @@ async fn a_111_what_a_refused_run_sent_never_leaves_and_the_rest_leaves_in_order
     // A connection keeps the order: had a refused word left, it would be before the last ones.
     let all = until(&one, "the last words", heard(5)).await;
     assert_eq!(numbers(&all), [0, 1, 2, 0, 1]);
+}
+
+/// Suspects every third word, every timer and every call that ticks, and says of each what it is told to.
+struct Doubtful {
+    hold_ms: u64,
+    refuses: bool,
+}
+
+impl Guard<Probe> for Doubtful {
+    fn examine(&mut self, scene: &Scene<'_, Probe>) -> Examined<Probe> {
+        let doubtful = match scene.input {
+            Input::Message { message, .. } => {
+                matches!(message, Word::Tell { number, .. } if number % 3 == 1)
+            }
+            Input::Timer(_) | Input::Call(Call::Tick) => true,
+            _ => false,
+        };
+        match doubtful {
+            true => Examined::Suspect {
+                property: "certain".to_owned(),
+            },
+            false => Examined::Pass(None),
+        }
+    }
+
+    fn review(&mut self, _: &Scene<'_, Probe>, property: &str, idle: bool) -> Reviewed<Probe> {
+        match (self.refuses, idle) {
+            (true, true) => Reviewed::Refuse(Refusal {
+                property: property.to_owned(),
+                explanation: "nobody answers for it".to_owned(),
+            }),
+            (true, false) => Reviewed::Run(Outcome::NotTogether, None),
+            _ => Reviewed::Run(Outcome::Cleared, None),
+        }
+    }
+
+    fn hold_ms_max(&self) -> u64 {
+        self.hold_ms
+    }
+}
+
+async fn doubted(hold_ms: u64, refuses: bool) -> (Handle<Probe>, Handle<Probe>, Agent) {
+    let one = start(Options::new(ONE, ()));
+    let socket = Socket::new();
+    let mut options = hooked(TWO, &socket);
+    options.guard = Some(Box::new(Doubtful { hold_ms, refuses }));
+    let two = start(options);
+    introduce(&[&one, &two]).await;
+    let agent = socket.accept().await;
+    (one, two, agent)
+}
+
+fn is_question(message: &HostToAgent) -> bool {
+    matches!(message, HostToAgent::LookAgain(_))
+}
+
+/// Answers one question, of a neighbor that has nothing to say.
+async fn answer(agent: &mut Agent) {
+    let HostToAgent::LookAgain(look) = agent.wait("a question", is_question).await else {
+        unreachable!("that is what was waited for");
+    };
+    let surroundings = Surroundings {
+        number: look.number,
+        answers: Some(look.question),
+        neighbors: Vec::new(),
+    };
+    agent.send(&AgentToHost::Surroundings(surroundings)).await;
+}
+
+async fn tell_many(one: &Handle<Probe>, by: Way, count: u32) {
+    call(one, Call::Tell { to: TWO, by, count }).await;
+}
+
+#[tokio::test]
+async fn what_is_held_runs_in_order_when_nobody_answers() {
+    let (one, two, _agent) = doubted(3, false).await;
+    tell_many(&one, Way::Stream, 20).await;
+    let state = until(&two, "all words", heard(20)).await;
+    assert_eq!(numbers(&state), (0..20).collect::<Vec<u32>>());
+    assert_eq!(two.call(Call::Tick).await, Ok(()));
+    call(&two, Call::Arm(Alarm::First, 0)).await;
+    until(&two, "the alarm", |probe| probe.fired == [Alarm::First]).await;
+}
+
+#[tokio::test]
+async fn what_is_held_keeps_its_connection_waiting_and_nothing_else() {
+    let (one, two, mut agent) = doubted(600_000, false).await;
+    tell_many(&one, Way::Stream, 3).await;
+    until(&two, "the first word", heard(1)).await;
+    // The second is held, and the third waits behind it; what comes on its own does not.
+    tell_many(&one, Way::Datagram, 1).await;
+    let state = until(&two, "the word beside", heard(2)).await;
+    assert_eq!(numbers(&state), [0, 0]);
+    answer(&mut agent).await;
+    let state = until(&two, "all words", heard(4)).await;
+    assert_eq!(numbers(&state), [0, 0, 1, 2]);
+    let told = agent
+        .wait("what came of it", |message| {
+            matches!(message, HostToAgent::Suspicion(_))
+        })
+        .await;
+    let HostToAgent::Suspicion(told) = told else {
+        unreachable!("that is what was waited for");
+    };
+    assert_eq!(told.outcome, Outcome::Cleared);
+}
+
+#[tokio::test]
+async fn what_is_held_and_refused_is_kept_back_as_a_network_might() {
+    let (one, two, mut agent) = doubted(600_000, true).await;
+    let waiting = tokio::spawn({
+        let two = two.clone();
+        async move { two.call(Call::Tick).await }
+    });
+    answer(&mut agent).await;
+    let refused = waiting.await.expect("it ends");
+    assert!(
+        matches!(refused, Err(CallError::Vetoed { .. })),
+        "{refused:?}"
+    );
+    // A refused word on a connection is a broken connection.
+    tell_many(&one, Way::Stream, 3).await;
+    answer(&mut agent).await;
+    until(&two, "the loss", |probe| probe.lost == [ONE]).await;
+    let state = until(&one, "the loss", |probe| probe.lost == [TWO]).await;
+    assert!(state.heard.is_empty());
+}
+
+#[tokio::test]
+async fn a_refusal_needs_a_node_to_which_nothing_happened_meanwhile() {
+    let (one, two, mut agent) = doubted(600_000, true).await;
+    tell_many(&one, Way::Stream, 3).await;
+    until(&two, "the first word", heard(1)).await;
+    tell_many(&one, Way::Datagram, 1).await;
+    until(&two, "the word beside", heard(2)).await;
+    // The first answer comes too late for that; the second question is about a node that was left alone.
+    answer(&mut agent).await;
+    answer(&mut agent).await;
+    until(&two, "the loss", |probe| probe.lost == [ONE]).await;
+}
+
+#[tokio::test]
+async fn a_timer_that_is_cancelled_while_it_is_held_does_not_fire() {
+    let (_one, two, mut agent) = doubted(600_000, false).await;
+    call(&two, Call::Arm(Alarm::First, 0)).await;
+    let HostToAgent::LookAgain(look) = agent.wait("a question", is_question).await else {
+        unreachable!("that is what was waited for");
+    };
+    call(&two, Call::Cancel(Alarm::First)).await;
+    let surroundings = Surroundings {
+        number: look.number,
+        answers: Some(look.question),
+        neighbors: Vec::new(),
+    };
+    agent.send(&AgentToHost::Surroundings(surroundings)).await;
+    call(&two, Call::Arm(Alarm::Second, 0)).await;
+    answer(&mut agent).await;
+    let state = until(&two, "the second", |probe| !probe.fired.is_empty()).await;
+    assert_eq!(state.fired, [Alarm::Second]);
 }

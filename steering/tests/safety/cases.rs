@@ -1,20 +1,22 @@
 //! What the check refuses, what it lets through, and what it does when its own parts fail.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use nix::sys::resource::{Resource, setrlimit};
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
+use scry::checkpoint::Time;
 use scry::model::event::Input;
-use scry::runtime::guard::{Examined, Guard, Notice};
+use scry::runtime::guard::{Examined, Guard, Notice, Reviewed, Scene};
 use scry::runtime::run::run;
 use scry::safety::SafetyCheck;
 use scry::{Dice, NodeId, Stamp};
 use scry_protocol::filter::Mode;
 use scry_protocol::link::host::{
-    Failure, Isolate, Neighbor, PropertyMode, Rules, Surroundings, Veto,
+    Failure, Isolate, Neighbor, Outcome, PropertyMode, Rules, Surroundings, Veto,
 };
-use scry_protocol::{CheckpointNumber, Content, Incarnation};
+use scry_protocol::{CheckpointNumber, Content, Incarnation, Moment, Past};
 
 use crate::toy::{Counter, Message, UNJUDGED, counter};
 
@@ -23,6 +25,20 @@ type Case = (&'static str, fn());
 
 /// Every case.
 pub(crate) const ALL: &[Case] = &[
+    (
+        "a_neighbor_that_has_moved_on_refuses_nothing",
+        leaves_out_moved_on,
+    ),
+    (
+        "states_that_were_never_there_at_once_refuse_nothing",
+        wants_one_moment,
+    ),
+    ("a_silent_neighbor_counts_for_what_lasts", counts_what_lasts),
+    (
+        "suspicions_that_are_refuted_are_followed_up_less_often",
+        loses_patience,
+    ),
+    ("refusals_are_limited", limits_refusals),
     ("a_109_what_breaks_a_property_is_refused", refuses),
     ("a_110_the_node_is_left_as_it_is", leaves_the_node),
     ("a_113_neighbors_states_count", judges_with_neighbors),
@@ -38,7 +54,7 @@ pub(crate) const ALL: &[Case] = &[
     ("an_abort_in_a_child_is_refused", refuses_aborts),
     ("an_exit_in_a_child_is_refused", refuses_exits),
     (
-        "a_property_that_panics_in_a_child_is_no_way_out",
+        "a_property_that_panics_is_unknown_and_told",
         contains_property_panics,
     ),
     ("nothing_of_one_check_reaches_the_next", stays_clean),
@@ -78,6 +94,8 @@ fn rules(isolate: Isolate) -> Rules {
         isolate,
         deadline_ms: PATIENT_MS,
         surroundings_age_ms_max: PATIENT_MS,
+        hold_ms_max: PATIENT_MS,
+        time_share_per_mille: 1000,
     }
 }
 
@@ -97,12 +115,57 @@ fn examine_in(
     count: u64,
     message: Message,
 ) -> Examined<Counter> {
-    let input = Input::Message {
-        from: OTHER,
-        message,
+    with_scene(mode, count, message, &Past::default(), |scene| {
+        check.examine(scene)
+    })
+}
+
+/// Sets the scene of an event, each a minute after the one before.
+fn with_scene<T>(
+    mode: Mode,
+    count: u64,
+    message: Message,
+    past: &Past,
+    act: impl FnOnce(&Scene<'_, Counter>) -> T,
+) -> T {
+    static MINUTES: AtomicU64 = AtomicU64::new(1);
+    let now = Time::from_millis(60_000 * MINUTES.fetch_add(1, Ordering::Relaxed));
+    act(&Scene {
+        mode,
+        now,
+        setup: &(),
+        local: &counter(count),
+        input: &Input::Message {
+            from: OTHER,
+            message,
+        },
+        dice: Dice::new(7, Stamp::from_millis(0), 0),
+        past,
+    })
+}
+
+/// What is suspected, and what comes of it when the neighbors turn out to be as they were known.
+fn look_again(
+    check: &mut SafetyCheck<Counter>,
+    count: u64,
+    message: Message,
+    idle: bool,
+) -> Reviewed<Counter> {
+    let examined = examine(check, count, message.clone());
+    let Examined::Suspect { property } = examined else {
+        panic!("{examined:?}");
     };
-    let dice = Dice::new(7, Stamp::from_millis(0), 0);
-    check.examine(mode, &(), &counter(count), &input, dice)
+    with_scene(Mode::Steer, count, message, &Past::default(), |scene| {
+        check.review(scene, &property, idle)
+    })
+}
+
+#[track_caller]
+fn refuses_after_a_look(check: &mut SafetyCheck<Counter>, count: u64, message: Message) {
+    match look_again(check, count, message, true) {
+        Reviewed::Refuse(refusal) => assert_eq!(refusal.property, "all different"),
+        run => panic!("{run:?}"),
+    }
 }
 
 #[track_caller]
@@ -114,12 +177,9 @@ fn passes(check: &mut SafetyCheck<Counter>, count: u64, message: Message) {
 #[track_caller]
 fn vetoes(check: &mut SafetyCheck<Counter>, count: u64, message: Message, broken: &str) -> String {
     match examine(check, count, message) {
-        Examined::Veto {
-            property,
-            explanation,
-        } => {
-            assert_eq!(property, broken);
-            explanation
+        Examined::Veto(refusal) => {
+            assert_eq!(refusal.property, broken);
+            refusal.explanation
         }
         passed => panic!("{passed:?}"),
     }
@@ -144,14 +204,19 @@ fn neighbor(count: u64) -> Surroundings {
     let content = Content {
         incarnation: Incarnation::new(1),
         born: CheckpointNumber::from(1),
+        past: Past::default(),
         state,
         timers,
         channels: None,
     };
     Surroundings {
         number: CheckpointNumber::from(1),
+        answers: None,
         neighbors: vec![Neighbor {
             node: OTHER,
+            number: CheckpointNumber::from(1),
+            present: true,
+            lasting: Vec::new(),
             body: content.write().expect("a small state"),
         }],
     }
@@ -184,8 +249,15 @@ fn leaves_the_node() {
             from: OTHER,
             message: Message::Set(4),
         };
-        let dice = Dice::new(7, Stamp::from_millis(0), 0);
-        let examined = check.examine(Mode::Steer, &(), &local, &input, dice);
+        let examined = check.examine(&Scene {
+            mode: Mode::Steer,
+            now: Time::from_millis(1),
+            setup: &(),
+            local: &local,
+            input: &input,
+            dice: Dice::new(7, Stamp::from_millis(0), 0),
+            past: &Past::default(),
+        });
         assert_eq!(
             rmp_serde::to_vec(&local.service).expect("plain values"),
             before
@@ -207,7 +279,7 @@ fn judges_with_neighbors() {
         let mut check = check(rules(form));
         passes(&mut check, 0, Message::Set(5));
         check.set_surroundings(neighbor(5));
-        vetoes(&mut check, 0, Message::Set(5), "all different");
+        refuses_after_a_look(&mut check, 0, Message::Set(5));
         passes(&mut check, 0, Message::Set(6));
         check.set_surroundings(neighbor(6));
         passes(&mut check, 0, Message::Set(5));
@@ -264,9 +336,11 @@ fn refuses_exits() {
 }
 
 fn contains_property_panics() {
-    for form in [Isolate::Speculator, Isolate::Fork] {
+    for form in FORMS {
         let mut check = check(rules(form));
-        vetoes(&mut check, 0, Message::Set(UNJUDGED), "no handler panics");
+        // The other properties are judged all the same.
+        vetoes(&mut check, 0, Message::Set(UNJUDGED), "small");
+        assert_eq!(failures(&mut check), [Failure::PropertyPanicked]);
         passes(&mut check, 0, Message::Set(1));
         assert_eq!(failures(&mut check), []);
     }
@@ -305,12 +379,12 @@ fn follows_changes() {
     for round in 0..20 {
         let (old, new) = (1 + round % 9, 1 + (round + 1) % 9);
         check.set_surroundings(neighbor(old));
-        vetoes(&mut check, 0, Message::Set(old), "all different");
+        refuses_after_a_look(&mut check, 0, Message::Set(old));
         passes(&mut check, 0, Message::Set(new));
         check.set_surroundings(neighbor(new));
         check.set_surroundings(neighbor(old));
         check.set_surroundings(neighbor(new));
-        vetoes(&mut check, 0, Message::Set(new), "all different");
+        refuses_after_a_look(&mut check, 0, Message::Set(new));
         passes(&mut check, 0, Message::Set(old));
     }
     assert_eq!(failures(&mut check), []);
@@ -354,8 +428,13 @@ fn audits() {
     for form in FORMS {
         let mut check = check(rules(form));
         let examined = examine_in(Mode::Audit, &mut check, 0, Message::Set(10));
-        assert!(matches!(examined, Examined::Pass(_)), "{examined:?}");
-        let notices = notices(&mut check);
+        assert!(matches!(examined, Examined::Pass(None)), "{examined:?}");
+        // It is looked at beside the event path, and told when that is done.
+        let mut notices = Vec::new();
+        until("told", || {
+            notices.extend(self::notices(&mut check));
+            !notices.is_empty()
+        });
         let [
             Notice::WouldVeto(Veto {
                 acted: false,
@@ -390,7 +469,15 @@ fn property_modes() {
     let mut check = check(rules);
     check.set_surroundings(neighbor(5));
     passes(&mut check, 0, Message::Set(10));
-    vetoes(&mut check, 0, Message::Set(5), "all different");
+    let notices = notices(&mut check);
+    assert!(
+        matches!(&notices[..], [Notice::WouldVeto(veto)] if veto.property == "small"),
+        "{notices:?}"
+    );
+    refuses_after_a_look(&mut check, 0, Message::Set(5));
+    // One in audit does not hide one in steer.
+    check.set_surroundings(neighbor(12));
+    refuses_after_a_look(&mut check, 0, Message::Set(12));
 }
 
 fn same_dice() {
@@ -406,8 +493,16 @@ fn same_dice() {
         rolled.insert(alone.service.count);
         for form in FORMS {
             let mut check = check(rules(form));
-            let examined = check.examine(Mode::Steer, &(), &counter(7), &input, dice);
-            let refused = matches!(examined, Examined::Veto { .. });
+            let examined = check.examine(&Scene {
+                mode: Mode::Steer,
+                now: Time::from_millis(1),
+                setup: &(),
+                local: &counter(7),
+                input: &input,
+                dice,
+                past: &Past::default(),
+            });
+            let refused = matches!(examined, Examined::Veto(_));
             assert_eq!(
                 refused,
                 alone.service.count >= 10,
@@ -449,10 +544,7 @@ fn replaces_killed() {
     passes(&mut check, 0, Message::Set(11));
     assert_eq!(failures(&mut check), [Failure::SpeculatorGone]);
     until("protected again", || {
-        matches!(
-            examine(&mut check, 0, Message::Set(11)),
-            Examined::Veto { .. }
-        )
+        matches!(examine(&mut check, 0, Message::Set(11)), Examined::Veto(_))
     });
     assert_ne!(check.speculator_id(), first);
 }
@@ -463,7 +555,7 @@ fn replaces_stopped() {
     let mut check = check(hasty);
     // However busy the machine, some verdict comes in time.
     let is_protected = |check: &mut SafetyCheck<Counter>| {
-        matches!(examine(check, 0, Message::Set(11)), Examined::Veto { .. })
+        matches!(examine(check, 0, Message::Set(11)), Examined::Veto(_))
     };
     until("protected", || is_protected(&mut check));
     stop(&check, Signal::SIGSTOP);
@@ -481,7 +573,7 @@ fn replaces_stopped() {
         count += 1;
         matches!(
             examine(&mut check, 0, Message::Set(count)),
-            Examined::Veto { .. }
+            Examined::Veto(_)
         )
     });
 }
@@ -501,10 +593,7 @@ fn replaces_children() {
     let mut is_protected = |check: &mut SafetyCheck<Counter>| {
         // Another event each time: what was decided already is remembered.
         count += 1;
-        matches!(
-            examine(check, 0, Message::Set(count)),
-            Examined::Veto { .. }
-        )
+        matches!(examine(check, 0, Message::Set(count)), Examined::Veto(_))
     };
     assert!(is_protected(&mut check));
     let first = speculator(&check);
@@ -562,15 +651,122 @@ fn leaves_out_unreadable() {
     let content = Content {
         incarnation: Incarnation::new(1),
         born: CheckpointNumber::from(1),
+        past: Past::default(),
         state: vec![0xc1],
         timers: Vec::new(),
         channels: None,
     };
     surroundings.neighbors.push(Neighbor {
         node: NodeId::new(3),
+        number: CheckpointNumber::from(1),
+        present: true,
+        lasting: Vec::new(),
         body: content.write().expect("small"),
     });
     check.set_surroundings(surroundings);
+    refuses_after_a_look(&mut check, 0, Message::Set(5));
     assert_eq!(failures(&mut check), [Failure::SurroundingsUnreadable]);
-    vetoes(&mut check, 0, Message::Set(5), "all different");
+}
+
+fn moment(number: u32) -> Moment {
+    Moment {
+        life: Incarnation::new(1),
+        number: CheckpointNumber::from(number),
+    }
+}
+
+fn leaves_out_moved_on() {
+    for form in FORMS {
+        let mut check = check(rules(form));
+        check.set_surroundings(neighbor(5));
+        let mut past = Past::default();
+        past.note(OTHER, moment(1));
+        // What is out of date is good for a suspicion, and no more.
+        let examined = with_scene(Mode::Steer, 0, Message::Set(5), &past, |scene| {
+            check.examine(scene)
+        });
+        assert!(matches!(examined, Examined::Suspect { .. }), "{examined:?}");
+        let reviewed = with_scene(Mode::Steer, 0, Message::Set(5), &past, |scene| {
+            check.review(scene, "all different", true)
+        });
+        assert!(
+            matches!(reviewed, Reviewed::Run(Outcome::Cleared, _)),
+            "{reviewed:?}"
+        );
+        // In audit nothing is said that a consistent cut does not show.
+        let _ = with_scene(Mode::Audit, 0, Message::Set(5), &past, |scene| {
+            check.examine(scene)
+        });
+        let told = notices(&mut check);
+        assert!(told.is_empty(), "{told:?}");
+    }
+}
+
+fn wants_one_moment() {
+    for form in FORMS {
+        let mut check = check(rules(form));
+        check.set_surroundings(neighbor(5));
+        let reviewed = look_again(&mut check, 0, Message::Set(5), false);
+        assert!(
+            matches!(reviewed, Reviewed::Run(Outcome::NotTogether, _)),
+            "{reviewed:?}"
+        );
+    }
+}
+
+fn counts_what_lasts() {
+    for form in FORMS {
+        let mut check = check(rules(form));
+        let mut silent = neighbor(5);
+        silent.neighbors[0].present = false;
+        check.set_surroundings(silent.clone());
+        let reviewed = look_again(&mut check, 0, Message::Set(5), true);
+        assert!(
+            matches!(reviewed, Reviewed::Run(Outcome::Cleared, _)),
+            "{reviewed:?}"
+        );
+        silent.neighbors[0].lasting = vec!["all different".to_owned()];
+        check.set_surroundings(silent);
+        refuses_after_a_look(&mut check, 0, Message::Set(5));
+    }
+}
+
+fn loses_patience() {
+    let mut check = check(rules(Isolate::Clone));
+    let mut silent = neighbor(5);
+    silent.neighbors[0].present = false;
+    check.set_surroundings(silent);
+    let mut held = 0;
+    for _ in 0..4 + 128 * 2 {
+        if let Examined::Suspect { property } = examine(&mut check, 0, Message::Set(5)) {
+            held += 1;
+            with_scene(Mode::Steer, 0, Message::Set(5), &Past::default(), |scene| {
+                check.review(scene, &property, true)
+            });
+        }
+    }
+    assert_eq!(held, 4 + 2);
+}
+
+fn limits_refusals() {
+    let mut check = check(rules(Isolate::Clone));
+    let now = Time::from_millis(7);
+    let mut refused = 0;
+    for count in 0..200 {
+        let input = Input::Message {
+            from: OTHER,
+            message: Message::Set(10 + count),
+        };
+        let examined = check.examine(&Scene {
+            mode: Mode::Steer,
+            now,
+            setup: &(),
+            local: &counter(0),
+            input: &input,
+            dice: Dice::new(7, Stamp::from_millis(0), 0),
+            past: &Past::default(),
+        });
+        refused += u32::from(matches!(examined, Examined::Veto(_)));
+    }
+    assert_eq!(refused, 30);
 }

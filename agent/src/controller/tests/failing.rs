@@ -241,7 +241,12 @@ fn a_silent_neighbor_is_judged_by_what_was_last_known_of_it() {
     };
     assert_eq!(told(&mut bench, None), 1);
     assert_eq!(told(&mut bench, Some(Reason::Silent)), 1);
-    assert_eq!(told(&mut bench, Some(Reason::Dead)), 0, "it is gone");
+    assert_eq!(told(&mut bench, Some(Reason::Dead)), 1, "it may be alive");
+    assert_eq!(
+        told(&mut bench, Some(Reason::Unreadable)),
+        0,
+        "it says nonsense"
+    );
     assert_eq!(told(&mut bench, Some(Reason::Silent)), 0, "and forgotten");
     assert_eq!(told(&mut bench, None), 1);
     let long = Options::default().surroundings_age_ms_max + 1;

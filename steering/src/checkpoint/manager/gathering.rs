@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use scry_protocol::link::host::{Arrived, AskNeighbors};
+use scry_protocol::limit::MEMBERS_MAX;
+use scry_protocol::link::host::{Arrived, AskNeighbors, LookAgain};
 use scry_protocol::link::peer::{Base, Changed, Confirm, Full, Refused, Request, RequestId, Same};
-use scry_protocol::snapshot::Reason;
+use scry_protocol::snapshot::{Missing, Reason};
 use scry_protocol::{Body, CheckpointNumber, GatherId, NodeId, Snapshot};
 
 use super::answering::Asker;
@@ -17,10 +18,24 @@ use crate::checkpoint::gather::{self, Gather, Held};
 #[derive(Debug)]
 pub(super) struct Running {
     pub(super) gather: Gather,
-    on_demand: bool,
+    purpose: Purpose,
     neighbors: BTreeSet<NodeId>,
     restarts: u32,
 }
+
+/// What a snapshot is gathered for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Purpose {
+    /// It was time.
+    Period,
+    /// Somebody asked for it.
+    Demand,
+    /// The host holds an event and has asked this question.
+    Look(u64),
+}
+
+/// How many questions of the host may be under way beside other gathers.
+const LOOKS_MAX: usize = 16;
 
 /// A request to a peer whose answer has not come.
 #[derive(Debug)]
@@ -31,6 +46,13 @@ pub(super) struct Asked {
     number: CheckpointNumber,
     /// The checkpoint that was named as base for the answer.
     known: Option<Base>,
+}
+
+impl Purpose {
+    /// Tells whether a gather for it starts anew when the neighborhood changes: not while an event waits for it.
+    fn is_restarted(self) -> bool {
+        !matches!(self, Self::Look(_))
+    }
 }
 
 impl Asked {
@@ -71,7 +93,33 @@ impl CheckpointManager {
     ///
     /// When it cannot start.
     pub fn handle_demand(&mut self, now: Time) -> Result<GatherId, StartGatherError> {
-        self.start_gather(now, true)
+        self.start_gather(now, Purpose::Demand)
+    }
+
+    /// Gathers the neighbors' states for a host that holds an event. Who did not answer the last time is not asked: the
+    /// event waits for all who are, and only for a few milliseconds.
+    pub(super) fn handle_look(&mut self, now: Time, look: &LookAgain) {
+        let looks = self.gathers.values();
+        let looks = looks.filter(|running| matches!(running.purpose, Purpose::Look(_)));
+        if self.shutting_down || self.host.is_none() || looks.count() >= LOOKS_MAX {
+            return;
+        }
+        let mut neighbors = self.neighborhood.current(now);
+        neighbors.retain(|node| !self.missed.contains(node));
+        let options = gather::Options {
+            rounds_max: self.options.gather.rounds_max,
+            round_ms: look.wait_ms.clamp(1, self.options.gather.round_ms),
+        };
+        self.last_gather += 1;
+        let id = GatherId::new(self.last_gather);
+        let running = Running {
+            gather: Gather::new(now, self.me, &neighbors, look.number, options),
+            purpose: Purpose::Look(look.question),
+            neighbors,
+            restarts: 0,
+        };
+        self.gathers.insert(id, running);
+        self.with_gather(now, id, |_, _| {});
     }
 
     /// Learns that a peer's agent cannot be reached.
@@ -103,7 +151,7 @@ impl CheckpointManager {
         let changed: Vec<GatherId> = self
             .gathers
             .iter()
-            .filter(|(_, running)| running.neighbors != current)
+            .filter(|(_, running)| running.neighbors != current && running.purpose.is_restarted())
             .map(|(&id, _)| id)
             .collect();
         for id in changed {
@@ -152,7 +200,7 @@ impl CheckpointManager {
         if let [_, .., newest] = self.periodic(..)[..] {
             self.give_up(newest);
         }
-        if self.start_gather(now, false).is_err() {
+        if self.start_gather(now, Purpose::Period).is_err() {
             self.counts.skipped += 1;
         }
     }
@@ -160,7 +208,7 @@ impl CheckpointManager {
     /// Returns the gathers under way that began because it was time, by age.
     fn periodic(&self, which: impl std::ops::RangeBounds<GatherId>) -> Vec<GatherId> {
         let gathers = self.gathers.range(which);
-        let periodic = gathers.filter(|(_, running)| !running.on_demand);
+        let periodic = gathers.filter(|(_, running)| running.purpose == Purpose::Period);
         periodic.map(|(&id, _)| id).collect()
     }
 
@@ -170,29 +218,31 @@ impl CheckpointManager {
         self.counts.skipped += 1;
     }
 
-    fn start_gather(&mut self, now: Time, on_demand: bool) -> Result<GatherId, StartGatherError> {
+    fn start_gather(&mut self, now: Time, purpose: Purpose) -> Result<GatherId, StartGatherError> {
         if self.shutting_down {
             return Err(StartGatherError::ShuttingDown);
         }
         if self.host.is_none() {
             return Err(StartGatherError::NoHost);
         }
-        if self.gathers.len() >= self.options.gathers_max {
+        let gathers = self.gathers.values();
+        let gathers = gathers.filter(|running| running.purpose.is_restarted());
+        if gathers.count() >= self.options.gathers_max {
             return Err(StartGatherError::Busy);
         }
         self.last_gather += 1;
         let id = GatherId::new(self.last_gather);
-        self.begin(now, id, on_demand, 0);
+        self.begin(now, id, purpose, 0);
         Ok(id)
     }
 
-    fn begin(&mut self, now: Time, id: GatherId, on_demand: bool, restarts: u32) {
+    fn begin(&mut self, now: Time, id: GatherId, purpose: Purpose, restarts: u32) {
         let neighbors = self.neighborhood.current(now);
         let number = self.store.newest().max(self.floor).next();
         let gather = Gather::new(now, self.me, &neighbors, number, self.options.gather);
         let running = Running {
             gather,
-            on_demand,
+            purpose,
             neighbors,
             restarts,
         };
@@ -205,14 +255,14 @@ impl CheckpointManager {
         let Some(running) = self.gathers.get(&id) else {
             return;
         };
-        if running.restarts >= self.options.restarts_max {
+        if running.restarts >= self.options.restarts_max || !running.purpose.is_restarted() {
             return;
         }
-        let (on_demand, restarts) = (running.on_demand, running.restarts + 1);
+        let (purpose, restarts) = (running.purpose, running.restarts + 1);
         self.gathers.remove(&id);
         self.forget_requests(id);
         self.counts.restarts += 1;
-        self.begin(now, id, on_demand, restarts);
+        self.begin(now, id, purpose, restarts);
     }
 
     /// Decides about a peer that cannot be reached: dead, or no longer a neighbor.
@@ -340,16 +390,16 @@ impl CheckpointManager {
             match output {
                 gather::Output::Ask { to, number } => self.ask(now, id, to, number),
                 gather::Output::Done(outcome) => {
-                    let on_demand = running.on_demand;
+                    let purpose = running.purpose;
                     self.gathers.remove(&id);
                     self.forget_requests(id);
-                    if !on_demand && outcome.is_ok() {
+                    if purpose == Purpose::Period && outcome.is_ok() {
                         // What an older one would show is over.
                         for older in self.periodic(..id) {
                             self.give_up(older);
                         }
                     }
-                    self.finish(id, on_demand, outcome);
+                    self.finish(id, purpose, outcome);
                 }
             }
         }
@@ -385,25 +435,57 @@ impl CheckpointManager {
     fn finish(
         &mut self,
         gather: GatherId,
-        on_demand: bool,
+        purpose: Purpose,
         outcome: Result<Snapshot, gather::GatherError>,
     ) {
-        let output = match outcome {
-            Ok(snapshot) => {
-                self.tell_host_what_arrived(&snapshot);
-                Output::Snapshot {
-                    gather,
-                    on_demand,
-                    snapshot,
-                }
+        if let Ok(snapshot) = &outcome {
+            self.tell_host_what_arrived(snapshot);
+            self.note_missing(snapshot);
+        }
+        let on_demand = purpose == Purpose::Demand;
+        let output = match (purpose, outcome) {
+            // The host does not wait for what does not come.
+            (Purpose::Look(_), Err(_)) => return,
+            (Purpose::Look(question), Ok(mut snapshot)) => {
+                self.add_unasked(&mut snapshot);
+                Output::Looked { question, snapshot }
             }
-            Err(error) => Output::Failed {
+            (_, Ok(snapshot)) => Output::Snapshot {
+                gather,
+                on_demand,
+                snapshot,
+            },
+            (_, Err(error)) => Output::Failed {
                 gather,
                 on_demand,
                 error,
             },
         };
         self.outputs.push_back(output);
+    }
+
+    fn note_missing(&mut self, snapshot: &Snapshot) {
+        for member in &snapshot.members {
+            self.missed.remove(&member.node);
+        }
+        let missing = snapshot.missing.iter().map(|missing| missing.node);
+        self.missed.extend(missing);
+    }
+
+    /// Names those who were not asked among the missing: they are neighbors all the same.
+    fn add_unasked(&self, snapshot: &mut Snapshot) {
+        for &node in &self.missed {
+            if snapshot.missing.len() < MEMBERS_MAX
+                && snapshot.member(node).is_none()
+                && !snapshot.missing.iter().any(|missing| missing.node == node)
+            {
+                let reason = Reason::Silent;
+                snapshot.missing.push(Missing { node, reason });
+            }
+        }
+        snapshot
+            .missing
+            .sort_unstable_by_key(|missing| missing.node);
     }
 
     /// A peer to which the service only sends would never acknowledge by a message of its own: its checkpoint does.

@@ -12,6 +12,7 @@ use scry_protocol::{Content, Transport, ViolationId};
 use super::*;
 use crate::checkpoint::Recorder;
 use crate::checkpoint::channel::Lane;
+use crate::checkpoint::past::PastOptions;
 use crate::checkpoint::quota::Absolute;
 use crate::checkpoint::recorder::Capture;
 
@@ -43,6 +44,7 @@ struct World {
     nodes: BTreeMap<NodeId, Node>,
     frames: Vec<Flying>,
     snapshots: Vec<(GatherId, Snapshot)>,
+    looked: Vec<(u64, Snapshot)>,
     failures: Vec<GatherError>,
     unreadable: Vec<(NodeId, String)>,
 }
@@ -53,6 +55,14 @@ fn capture(counter: u8, neighbors: &[NodeId]) -> impl FnOnce() -> Capture {
         state: vec![counter],
         timers: Vec::new(),
         neighbors,
+    }
+}
+
+fn past(id: u32) -> PastOptions {
+    PastOptions {
+        me: node(id),
+        entries_max: 8,
+        former: None,
     }
 }
 
@@ -71,6 +81,7 @@ impl World {
             nodes: BTreeMap::new(),
             frames: Vec::new(),
             snapshots: Vec::new(),
+            looked: Vec::new(),
             failures: Vec::new(),
             unreadable: Vec::new(),
         };
@@ -81,6 +92,7 @@ impl World {
                 Incarnation::new(1),
                 number(1),
                 None,
+                past(id),
                 capture(0, &neighbors),
             );
             let mut manager = CheckpointManager::new(node(id), options.clone());
@@ -123,6 +135,9 @@ impl World {
                         Output::Snapshot {
                             gather, snapshot, ..
                         } => self.snapshots.push((gather, snapshot)),
+                        Output::Looked { question, snapshot } => {
+                            self.looked.push((question, snapshot));
+                        }
                         Output::Unreadable { from, why } => self.unreadable.push((from, why)),
                         Output::Failed { error, .. } => self.failures.push(error),
                     }
@@ -633,8 +648,14 @@ fn a_host_that_ended_is_no_host_and_a_new_life_is_lifted_above_the_last() {
     };
     assert_eq!(ask(&mut world, number(20)), PeerMessage::Refused(refused));
     // The new life forgot its number.
-    let (recorder, first) =
-        Recorder::begin(now, Incarnation::new(2), number(1), None, capture(0, &[]));
+    let (recorder, first) = Recorder::begin(
+        now,
+        Incarnation::new(2),
+        number(1),
+        None,
+        past(1),
+        capture(0, &[]),
+    );
     let greeting = hello(0, &recorder);
     world.node(0).recorder = recorder;
     world.manager(0).handle_host(now, greeting);

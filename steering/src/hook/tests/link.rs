@@ -27,6 +27,7 @@ fn stamped(number: u32) -> Envelope {
         number: number.into(),
         place: None,
         acknowledged: None,
+        past: None,
     }
 }
 

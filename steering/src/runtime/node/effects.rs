@@ -5,6 +5,7 @@ use tokio::time::Instant;
 
 use crate::checkpoint::channel::Lane;
 use crate::context::Effect;
+use crate::hook::Hook;
 use crate::runtime::connection::Key;
 use crate::runtime::emulation::Passage;
 use crate::runtime::node::events::encode;
@@ -129,7 +130,8 @@ impl<S: Service> Node<S> {
         to: NodeId,
         message: &S::Message,
     ) -> Result<bool, End> {
-        if self.unnoted.may_send(self.clock, key)
+        let past_version = self.hook.as_ref().map_or(0, Hook::past_version);
+        if self.unnoted.may_send(self.clock, key, past_version)
             && let Some(end) = self.streams.end(key)
             && let Some(content) = self.unnoted.send(|out| encode(message, out))?
         {
@@ -156,7 +158,8 @@ impl<S: Service> Node<S> {
         self.note_runs();
         let sending = self.streams.end(key).map_or(0, |end| end.sending);
         let stamp = self.stamp(to, Lane::Stream(sending), content);
-        self.unnoted.begin_to_send(self.clock, key);
+        let past_version = self.hook.as_ref().map_or(0, Hook::past_version);
+        self.unnoted.begin_to_send(self.clock, key, past_version);
         let end = self.streams.end(key).expect("the caller has seen it");
         wire::frame(frame, &mut end.sent, &stamp, content)
     }

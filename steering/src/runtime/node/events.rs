@@ -3,20 +3,20 @@
 use std::time::Duration;
 
 use scry_protocol::channel::Envelope;
-use scry_protocol::filter::Mode;
-use scry_protocol::link::host::Veto;
 use scry_protocol::{FilterId, NodeId, Transport};
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::context::Dice;
 use crate::hook::Hook;
 use crate::model::event::{Event, Input, InputOf};
 use crate::runtime::connection::{Arrival, Key};
-use crate::runtime::guard::Examined;
+use crate::runtime::guard::{Examined, Scene};
 use crate::runtime::handle::CallError;
+use crate::runtime::node::holding::{NO_PAST, Pending, Way};
 use crate::runtime::node::{BATCH_MAX, End, Node};
 use crate::runtime::report::{Kind, Ruling};
-use crate::runtime::run::{self, Panicked};
+use crate::runtime::run::{self, Panicked, Performed};
 use crate::runtime::streams::{Standing, Waiting};
 use crate::runtime::wire::{self, FRAME_BYTES_MAX};
 use crate::service::Service;
@@ -31,15 +31,6 @@ pub(super) enum Origin {
     Stream(Key),
     /// From the node itself.
     Own,
-}
-
-/// What came of an event that no filter stopped.
-pub(super) enum Attempt {
-    Ran,
-    Vetoed {
-        property: String,
-        explanation: String,
-    },
 }
 
 /// What the hook says about an event.
@@ -233,16 +224,11 @@ impl<S: Service> Node<S> {
         let event = || event.unwrap_or_default();
         let Decision { ruling, filter } = self.rule_on_message(from, &message, content);
         match ruling {
-            Ruling::Run => match self.attempt(Input::Message { from, message })? {
-                Attempt::Ran => self.report(Kind::Message, event),
-                Attempt::Vetoed { property, .. } => {
-                    let property = Some(property);
-                    self.report_ruling(Kind::Message, event, Ruling::Veto, None, property);
-                    if matches!(origin, Origin::Stream(_)) {
-                        self.break_off(from, "a message on it was stopped")?;
-                    }
-                }
-            },
+            Ruling::Run => {
+                let input = Input::Message { from, message };
+                let way = Way::Message(origin);
+                self.attempt(Pending { input, way }, event)?;
+            }
             Ruling::Hold => {
                 let mut kept = Vec::new();
                 match content {
@@ -283,46 +269,34 @@ impl<S: Service> Node<S> {
         let event = (!self.watchers.is_empty()).then(|| format!("timer {timer:?}"));
         let event = || event.unwrap_or_default();
         let Decision { ruling, filter } = self.rule_on_timer(&timer);
-        let (ruling, property) = match ruling {
-            Ruling::Run => match self.attempt(Input::Timer(timer.clone()))? {
-                Attempt::Ran => (Ruling::Run, None),
-                Attempt::Vetoed { property, .. } => (Ruling::Veto, Some(property)),
-            },
-            other => (other, None),
-        };
-        if ruling != Ruling::Run {
-            self.timers.postpone(timer, after, Instant::now());
+        if ruling == Ruling::Run {
+            let input = Input::Timer(timer);
+            let way = Way::Timer(after);
+            return self.attempt(Pending { input, way }, event);
         }
-        self.report_ruling(Kind::Timer, event, ruling, filter, property);
+        self.timers.postpone(timer, after, Instant::now());
+        self.report_ruling(Kind::Timer, event, ruling, filter, None);
         Ok(())
     }
 
-    /// Handles a call, and returns what to tell the caller.
-    pub(super) fn call(&mut self, call: S::Call) -> Result<Result<(), CallError>, End> {
+    /// Handles a call, and tells the caller what came of it.
+    pub(super) fn call(
+        &mut self,
+        call: S::Call,
+        done: oneshot::Sender<Result<(), CallError>>,
+    ) -> Result<(), End> {
         let event = (!self.watchers.is_empty()).then(|| format!("call {call:?}"));
         let event = || event.unwrap_or_default();
         let Decision { ruling, filter } = self.rule_on_call(&call);
         if let (Ruling::Refuse, Some(id)) = (ruling, filter) {
             self.report_ruling(Kind::Call, event, ruling, filter, None);
-            return Ok(Err(CallError::Refused(id)));
+            // Whoever called may not wait any more.
+            let _ = done.send(Err(CallError::Refused(id)));
+            return Ok(());
         }
-        Ok(match self.attempt(Input::Call(call))? {
-            Attempt::Ran => {
-                self.report(Kind::Call, event);
-                Ok(())
-            }
-            Attempt::Vetoed {
-                property,
-                explanation,
-            } => {
-                let broken = Some(property.clone());
-                self.report_ruling(Kind::Call, event, Ruling::Veto, None, broken);
-                Err(CallError::Vetoed {
-                    property,
-                    explanation,
-                })
-            }
-        })
+        let input = Input::Call(call);
+        let way = Way::Call(done);
+        self.attempt(Pending { input, way }, event)
     }
 
     /// Resets the node: its peers are told, or find out.
@@ -334,6 +308,7 @@ impl<S: Service> Node<S> {
         self.lost.clear();
         self.timers = crate::runtime::timers::Timers::new();
         let dice = self.dice();
+        self.handled_count += 1;
         let effects = self.run(Input::Restart, dice)?;
         self.begin_life();
         self.count_event();
@@ -372,51 +347,81 @@ impl<S: Service> Node<S> {
     fn disconnected(&mut self, peer: NodeId, reason: &str) -> Result<(), End> {
         self.count_event();
         let dice = self.dice();
-        let effects = self.run(Input::Disconnect(peer), dice)?;
-        self.perform(effects)?;
+        self.handle(Input::Disconnect(peer), dice, None)?;
         self.report(Kind::Disconnect, || {
             format!("connection to {peer} is gone: {reason}")
         });
         Ok(())
     }
 
-    /// Runs the handler unless the guard objects, and performs what it asks for.
-    fn attempt(&mut self, input: InputOf<S>) -> Result<Attempt, End> {
+    /// Runs the handler of an event unless the guard objects, and performs what it asks for. What the guard suspects is
+    /// held if it can be.
+    fn attempt(&mut self, pending: Pending<S>, shown: impl FnOnce() -> String) -> Result<(), End> {
         let dice = self.dice();
+        let mode = self.mode();
         let Some(guard) = &mut self.guard else {
-            let effects = self.run(input, dice)?;
-            self.perform(effects)?;
-            return Ok(Attempt::Ran);
+            return self.handle_event(pending, dice, None, shown);
         };
         let begun = Instant::now();
-        let mode = self.hook.as_ref().map_or(Mode::Off, Hook::mode);
-        let examined = guard.examine(mode, &self.setup, &self.local, &input, dice);
+        let examined = guard.examine(&Scene {
+            mode,
+            now: self.clock,
+            setup: &self.setup,
+            local: &self.local,
+            input: &pending.input,
+            dice,
+            past: self.hook.as_ref().map_or(&NO_PAST, Hook::past),
+        });
         self.pass_on_notices();
-        let effects = match examined {
-            Examined::Pass(None) => self.run(input, dice)?,
-            Examined::Pass(Some((local, effects))) => {
+        match examined {
+            Examined::Pass(performed) => self.handle_event(pending, dice, performed, shown),
+            Examined::Veto(refusal) => self.refuse(pending, refusal, begun, shown),
+            Examined::Suspect { property } => {
+                match self.hold_suspected(pending, property, dice.seed) {
+                    Ok(()) => Ok(()),
+                    Err(pending) => self.handle_event(pending, dice, None, shown),
+                }
+            }
+        }
+    }
+
+    /// Handles an event, and tells whoever waits for it.
+    pub(super) fn handle_event(
+        &mut self,
+        pending: Pending<S>,
+        dice: Dice,
+        performed: Option<Performed<S>>,
+        shown: impl FnOnce() -> String,
+    ) -> Result<(), End> {
+        let Pending { input, way } = pending;
+        let kind = way.kind();
+        self.handle(input, dice, performed)?;
+        if let Way::Call(done) = way {
+            // Whoever called may not wait any more.
+            let _ = done.send(Ok(()));
+        }
+        self.report(kind, shown);
+        Ok(())
+    }
+
+    /// Runs a handler, or takes over what came of running it on a copy, and performs what it asked for.
+    fn handle(
+        &mut self,
+        input: InputOf<S>,
+        dice: Dice,
+        performed: Option<Performed<S>>,
+    ) -> Result<(), End> {
+        self.handled_count += 1;
+        self.watch_before();
+        let effects = match performed {
+            None => self.run(input, dice)?,
+            Some((local, effects)) => {
                 self.local = local;
                 effects
             }
-            Examined::Veto {
-                property,
-                explanation,
-            } => {
-                self.note_veto(Veto {
-                    property: property.clone(),
-                    event: format!("{input:?}"),
-                    explanation: explanation.clone(),
-                    acted: true,
-                    elapsed_us: begun.elapsed().as_micros() as u64,
-                });
-                return Ok(Attempt::Vetoed {
-                    property,
-                    explanation,
-                });
-            }
         };
-        self.perform(effects)?;
-        Ok(Attempt::Ran)
+        self.watch_after();
+        self.perform(effects)
     }
 
     fn run(&mut self, input: InputOf<S>, mut dice: Dice) -> Result<run::Effects<S>, End> {

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use scry_protocol::channel::Envelope;
+use scry_protocol::filter::Mode;
 use scry_protocol::link::host::{Predicted, PredictionAnswer, Veto};
 use scry_protocol::{FilterId, Incarnation, NodeId, Transport};
 use tokio::time::Instant;
@@ -17,13 +18,14 @@ use crate::checkpoint::recorder::Capture;
 use crate::checkpoint::{Messages, Time};
 use crate::hook::{Hook, Occurrence, Request, Verdict, kind_of};
 use crate::model::handler::Local;
+use crate::property::Projection;
 use crate::runtime::connection::Key;
 use crate::runtime::guard::Notice;
 use crate::runtime::node::events::{Decision, Origin};
 use crate::runtime::node::{End, Node, epoch_ms};
 use crate::runtime::report::{Kind, Ruling};
 use crate::runtime::run::{self, Panicked};
-use crate::runtime::streams::Waiting;
+use crate::runtime::streams::{Hold, Waiting};
 use crate::runtime::wire::NO_STAMP;
 use crate::service::{Handling, Prediction, Service};
 
@@ -45,8 +47,9 @@ pub(super) struct Held {
 pub(super) struct Unnoted {
     /// A connection and how many came on it.
     received: (Key, u32),
-    /// The connection on which the next message may go out unnoted, and until when: one just did with a stamp.
-    sending: Option<(Key, Time)>,
+    /// The connection on which the next message may go out unnoted, until when, and while the past is still this one: one
+    /// just did with a stamp.
+    sending: Option<(Key, Time, u64)>,
     /// What went out on it since.
     sent: Messages,
 }
@@ -71,17 +74,17 @@ impl Unnoted {
     }
 
     /// Begins a run of messages, after one with a stamp.
-    pub(super) fn begin_to_send(&mut self, now: Time, key: Key) {
+    pub(super) fn begin_to_send(&mut self, now: Time, key: Key, past_version: u64) {
         debug_assert!(self.sent.is_empty());
-        self.sending = Some((key, now.after_millis(SENT_MS)));
+        self.sending = Some((key, now.after_millis(SENT_MS), past_version));
     }
 
     /// Tells whether a message may go out with a stamp that follows from the one before.
     #[inline]
-    pub(super) fn may_send(&self, now: Time, key: Key) -> bool {
-        self.sending
-            .is_some_and(|(sending, until)| sending == key && now < until)
-            && self.sent.len() < SENT_MAX
+    pub(super) fn may_send(&self, now: Time, key: Key, past_version: u64) -> bool {
+        self.sending.is_some_and(|(sending, until, version)| {
+            sending == key && now < until && version == past_version
+        }) && self.sent.len() < SENT_MAX
             && self.sent.bytes_len() < SENT_BYTES
     }
 
@@ -109,7 +112,10 @@ impl<S: Service> Node<S> {
         options.incarnation = incarnation;
         if let Some(former) = self.hook.take() {
             options.born = options.born.max(former.number().next());
+            options.former_past = Some(former.past().clone());
         }
+        self.holding.clear();
+        self.watched = None;
         let wake = Arc::clone(&self.wake);
         options.waker = Some(Arc::new(move || wake.notify_one()));
         // A state that cannot be written down cannot be checked: the service runs on without.
@@ -126,6 +132,7 @@ impl<S: Service> Node<S> {
             return Ok(());
         }
         self.note_runs();
+        self.pass_on_notices();
         let (me, setup, local, streams) = (self.me, &self.setup, &self.local, &self.streams);
         let Some(hook) = &mut self.hook else {
             return Ok(());
@@ -135,14 +142,73 @@ impl<S: Service> Node<S> {
             match request {
                 Request::Ended(ended) => self.release(ended.filter)?,
                 Request::Predicted(predicted) => self.predicted(*predicted)?,
-                Request::Rules(_) | Request::Surroundings(_) => {
-                    if let Some(guard) = &mut self.guard {
-                        guard.inform(request);
-                    }
-                }
+                Request::Rules(_) | Request::Surroundings(_) => self.inform_guard(request)?,
             }
         }
         Ok(())
+    }
+
+    fn inform_guard(&mut self, request: Request) -> Result<(), End> {
+        let answers = match &request {
+            Request::Surroundings(surroundings) => surroundings.answers,
+            _ => None,
+        };
+        if matches!(request, Request::Rules(_)) {
+            // By other properties the node may look changed.
+            self.watched = None;
+            if let Some(hook) = &mut self.hook {
+                hook.note_change();
+            }
+        }
+        if let Some(guard) = &mut self.guard {
+            guard.inform(request);
+        }
+        match answers {
+            Some(question) => self.answered(question),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns how much may be done about events now.
+    pub(super) fn mode(&self) -> Mode {
+        self.hook.as_ref().map_or(Mode::Off, Hook::mode)
+    }
+
+    /// Notes what properties read of the node before a handler runs, if a checkpoint was taken since it was last noted.
+    pub(super) fn watch_before(&mut self) {
+        let Some(hook) = self.hook.as_ref().filter(|hook| !hook.has_changed()) else {
+            return;
+        };
+        let number = hook.number();
+        if self.watched.as_ref().is_some_and(|(at, _)| *at == number) {
+            return;
+        }
+        let read = self.read_projections();
+        self.watched = read.map(|read| (number, read));
+    }
+
+    /// Compares what properties read of the node after a handler has run, before anything it sends is stamped.
+    pub(super) fn watch_after(&mut self) {
+        if self.hook.as_ref().is_none_or(Hook::has_changed) {
+            return;
+        }
+        let read = match self.watched {
+            Some(_) => self.read_projections(),
+            None => None,
+        };
+        let same = match (&self.watched, &read) {
+            (Some((_, before)), Some(after)) => before == after,
+            _ => false,
+        };
+        if !same && let Some(hook) = &mut self.hook {
+            hook.note_change();
+        }
+    }
+
+    fn read_projections(&mut self) -> Option<Vec<Option<Projection>>> {
+        let mode = self.mode();
+        let guard = self.guard.as_mut().filter(|_| mode > Mode::Off)?;
+        guard.projections(self.clock, &self.local)
     }
 
     /// Looks at the clock, and sets the hook's time by it: looking twice for each message would cost more than stamping it.
@@ -200,7 +266,7 @@ impl<S: Service> Node<S> {
             let last = end.came.place();
             hook.receive_run(self.clock, end.peer, Transport::Stream, last, count);
         }
-        if let Some((key, _)) = sending.take()
+        if let Some((key, ..)) = sending.take()
             && !sent.is_empty()
         {
             if let Some(hook) = &mut self.hook
@@ -282,7 +348,7 @@ impl<S: Service> Node<S> {
         if let Origin::Stream(key) = origin {
             if let Some(end) = self.streams.end(key) {
                 end.waiting.push_front(Waiting::Offered(content));
-                end.held = Some(filter);
+                end.held = Some(Hold::Filter(filter));
             }
             return;
         }
@@ -316,6 +382,9 @@ impl<S: Service> Node<S> {
 
     /// Tells the agent what the guard has to say.
     pub(super) fn pass_on_notices(&mut self) {
+        if let (Some(guard), Some(hook)) = (&self.guard, &mut self.hook) {
+            hook.set_unchecked(guard.unchecked_count());
+        }
         while let Some(guard) = &mut self.guard
             && let Some(notice) = guard.poll_notice()
         {
@@ -349,6 +418,10 @@ impl<S: Service> Node<S> {
                     path,
                 };
                 let dice = self.dice();
+                self.handled_count += 1;
+                if let Some(hook) = &mut self.hook {
+                    hook.note_change();
+                }
                 let (handling, effects) =
                     run::predict(self.me, &self.setup, &mut self.local, &prediction, dice)
                         .map_err(|Panicked(said)| End::Panicked(said))?;
@@ -411,7 +484,7 @@ fn capture<S: Service>(
 
 /// As [`capture()`], once the first of a life has shown that it works. A state that cannot be written all the same is one
 /// that cannot be read either, which is what whoever reads the checkpoint then says.
-fn capture_now<S: Service>(
+pub(super) fn capture_now<S: Service>(
     me: NodeId,
     setup: &S::Setup,
     local: &Local<S>,

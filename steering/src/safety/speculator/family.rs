@@ -22,16 +22,15 @@ use nix::sys::signal::{Signal, kill};
 use nix::sys::socket::{MsgFlags, recv};
 use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::{Pid, getpid, getppid, pipe2};
-use scry_protocol::{CheckpointNumber, Content, Incarnation, NodeId};
+use scry_protocol::{CheckpointNumber, Content, Incarnation, Past};
 
 use crate::capture;
 use crate::model::event::InputOf;
-use crate::model::handler::Local;
 use crate::properties;
 use crate::property::Property;
 use crate::safety::child::{death, heed_the_clock, live_at_most, reap, spawn};
 use crate::safety::speculator::words::{Answer, Check, Order, Said, Spoken, read, write};
-use crate::safety::trial::{self, Trial};
+use crate::safety::trial::{self, Neighbor, Trial};
 use crate::service::Service;
 
 /// How many children wait for a question. While one ends and another is forked in its place, the others answer.
@@ -72,7 +71,7 @@ pub fn serve<S: Service>() {
 struct Family<S: Service> {
     stream: UnixStream,
     properties: Result<Vec<Property<S>>, String>,
-    neighbors: Vec<(NodeId, Local<S>)>,
+    neighbors: Vec<Neighbor<S>>,
     /// A pipe that holds one byte, or none while a child has the turn.
     turn_reader: File,
     turn_writer: File,
@@ -292,12 +291,13 @@ impl Notes {
 
 fn attempt<S: Service>(
     properties: &[Property<S>],
-    neighbors: &[(NodeId, Local<S>)],
+    neighbors: &[Neighbor<S>],
     check: Check,
 ) -> Said {
     let content = Content {
         incarnation: Incarnation::new(0),
         born: CheckpointNumber::from(0),
+        past: Past::default(),
         state: check.state,
         timers: check.timers,
         channels: None,
@@ -315,6 +315,7 @@ fn attempt<S: Service>(
         setup: &setup,
         properties,
         neighbors,
+        standing: &check.standing,
     };
     Said::Verdict(trial.run(&captured.local, &input, check.dice).0)
 }

@@ -8,6 +8,7 @@ use scry_protocol::link::host::Surroundings;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::checkpoint::cut::Standing;
 use crate::context::Dice;
 use crate::safety::child::VERDICT_BYTES_MAX;
 use crate::safety::trial::Verdict;
@@ -37,6 +38,7 @@ pub(super) struct Check {
     #[serde(with = "scry_protocol::limit::Bytes::<MESSAGE_BYTES_MAX>")]
     pub(super) input: Vec<u8>,
     pub(super) dice: Dice,
+    pub(super) standing: Vec<Standing>,
     /// How long the trial may take, in microseconds.
     pub(super) limit_us: u64,
 }

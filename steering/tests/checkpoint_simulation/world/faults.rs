@@ -36,7 +36,7 @@ impl World {
     }
 
     /// What is on the connection is lost at once; the ends learn of it later.
-    fn break_connection(&mut self, at: usize, peer: NodeId, connection: u64) {
+    pub(super) fn break_connection(&mut self, at: usize, peer: NodeId, connection: u64) {
         self.connections.remove(&connection);
         for happening in self.happenings.iter().flatten() {
             if let Happening::Arrive {

@@ -1,0 +1,372 @@
+//! Events that the guard suspects: held until the neighbors have said what their states are now, and then run or refused.
+//!
+//! A network may be late, and so may a timer or the answer to a call: holding for a few milliseconds takes nothing from a
+//! service that it could rely on. What is held on a connection keeps what follows it waiting; everything else goes on. An
+//! event is never held beyond its deadline, and never lost: at the deadline it runs.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use scry_protocol::Past;
+use scry_protocol::filter::Mode;
+use scry_protocol::link::host::{Outcome, Suspicion, Veto};
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use crate::context::{Dice, Stamp};
+use crate::hook::Hook;
+use crate::model::event::{Input, InputOf};
+use crate::runtime::connection::Key;
+use crate::runtime::guard::{Refusal, Reviewed, Scene};
+use crate::runtime::handle::CallError;
+use crate::runtime::node::events::Origin;
+use crate::runtime::node::steering::capture_now;
+use crate::runtime::node::{End, Node, epoch_ms};
+use crate::runtime::report::{Kind, Ruling};
+use crate::runtime::streams::Hold;
+use crate::service::Service;
+
+/// The past of a node without a hook: it hears of no neighbors' states either.
+pub(super) static NO_PAST: Past = Past::nothing();
+/// How many events may be held at once. More run unchecked: something is wrong with the suspicions, not with the events.
+const HELD_MAX: usize = 64;
+/// An event is held for at most so many times as long as the slowest of the last answers took.
+const ANSWERS_FACTOR: u32 = 4;
+/// Answers whose time is remembered.
+const ANSWERS_COUNT: usize = 32;
+/// It is held for no more than this part of the time until the next timer fires.
+const TIMER_PART: u32 = 4;
+/// Less time than this is not enough to ask anybody.
+const WAIT_MIN: Duration = Duration::from_millis(1);
+
+/// An event that no filter stops, before its handler runs.
+#[derive(Debug)]
+pub(super) struct Pending<S: Service> {
+    /// What its handler is given.
+    pub(super) input: InputOf<S>,
+    pub(super) way: Way,
+}
+
+/// How an event came, and so what it means to keep it back.
+#[derive(Debug)]
+pub(super) enum Way {
+    Message(Origin),
+    /// A timer, and how long it ran. It counts as armed until it is handled.
+    Timer(Duration),
+    /// A call, and who waits for it.
+    Call(oneshot::Sender<Result<(), CallError>>),
+}
+
+/// A held event with what was asked about it.
+#[derive(Debug)]
+struct HeldEvent<S: Service> {
+    question: u64,
+    pending: Pending<S>,
+    property: String,
+    /// What its dice are drawn from, whenever it runs.
+    seed: u64,
+    since: Instant,
+    asked: Instant,
+    deadline: Instant,
+    /// How many events the node had handled when the neighbors were asked.
+    handled_count: u64,
+}
+
+/// The events a node holds.
+#[derive(Debug)]
+pub(super) struct Holding<S: Service> {
+    events: VecDeque<HeldEvent<S>>,
+    last_question: u64,
+    /// How long the last answers took.
+    answers: VecDeque<Duration>,
+}
+
+impl<S: Service> Default for Holding<S> {
+    fn default() -> Self {
+        Self {
+            events: VecDeque::new(),
+            last_question: 0,
+            answers: VecDeque::new(),
+        }
+    }
+}
+
+impl<S: Service> Holding<S> {
+    /// Forgets what is held: the life it was for is over, and its callers are told so by the end of their wait.
+    pub(super) fn clear(&mut self) {
+        self.events.clear();
+    }
+
+    /// Returns when the next deadline is.
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.events.iter().map(|event| event.deadline).min()
+    }
+
+    fn take(&mut self, question: u64) -> Option<HeldEvent<S>> {
+        let at = self
+            .events
+            .iter()
+            .position(|event| event.question == question)?;
+        self.events.remove(at)
+    }
+
+    fn note_answer(&mut self, took: Duration) {
+        if self.answers.len() == ANSWERS_COUNT {
+            self.answers.pop_front();
+        }
+        self.answers.push_back(took);
+    }
+}
+
+impl Way {
+    pub(super) fn kind(&self) -> Kind {
+        match self {
+            Self::Message(_) => Kind::Message,
+            Self::Timer(_) => Kind::Timer,
+            Self::Call(_) => Kind::Call,
+        }
+    }
+
+    /// Returns the connection it came on.
+    fn stream(&self) -> Option<Key> {
+        match self {
+            Self::Message(Origin::Stream(key)) => Some(*key),
+            _ => None,
+        }
+    }
+}
+
+impl<S: Service> Node<S> {
+    /// Holds an event and asks for the neighbors' present states; gives it back if it cannot be held.
+    pub(super) fn hold_suspected(
+        &mut self,
+        pending: Pending<S>,
+        property: String,
+        seed: u64,
+    ) -> Result<(), Pending<S>> {
+        let now = self.look_at_clock();
+        let Some(wait) = self.wait_for_answer(now) else {
+            return Err(pending);
+        };
+        if matches!(pending.way, Way::Message(Origin::Own)) {
+            // No checkpoint may fall between what a node says to itself and its handling.
+            return Err(pending);
+        }
+        if let Some(key) = pending.way.stream() {
+            let question = self.holding.last_question + 1;
+            match self.streams.end(key) {
+                Some(end) => end.held = Some(Hold::Question(question)),
+                None => return Err(pending),
+            }
+        }
+        let question = self.ask_neighbors(wait);
+        self.holding.events.push_back(HeldEvent {
+            question,
+            pending,
+            property,
+            seed,
+            since: now,
+            asked: now,
+            deadline: now + wait,
+            handled_count: self.handled_count,
+        });
+        Ok(())
+    }
+
+    /// Returns how long an event may be held from now, if that is long enough to ask anybody.
+    fn wait_for_answer(&self, now: Instant) -> Option<Duration> {
+        let guard = self.guard.as_ref()?;
+        if self.holding.events.len() >= HELD_MAX {
+            return None;
+        }
+        let mut wait = Duration::from_millis(guard.hold_ms_max());
+        if self.holding.answers.len() == ANSWERS_COUNT
+            && let Some(slowest) = self.holding.answers.iter().max()
+        {
+            wait = wait.min((*slowest * ANSWERS_FACTOR).max(WAIT_MIN));
+        }
+        if let Some(due) = self.timers.due() {
+            wait = wait.min(due.saturating_duration_since(now) / TIMER_PART);
+        }
+        (wait >= WAIT_MIN).then_some(wait)
+    }
+
+    fn ask_neighbors(&mut self, wait: Duration) -> u64 {
+        self.note_runs();
+        self.holding.last_question += 1;
+        let question = self.holding.last_question;
+        let (me, setup, local, streams) = (self.me, &self.setup, &self.local, &self.streams);
+        if let Some(hook) = &mut self.hook {
+            hook.look_again(self.clock, question, wait.as_millis() as u64, || {
+                capture_now(me, setup, local, &streams.describe())
+            });
+        }
+        question
+    }
+
+    /// Decides about an event now that the neighbors' states are known.
+    pub(super) fn answered(&mut self, question: u64) -> Result<(), End> {
+        let Some(event) = self.holding.take(question) else {
+            return Ok(());
+        };
+        self.holding.note_answer(event.asked.elapsed());
+        self.decide(event, true)
+    }
+
+    /// Lets events run that were held long enough.
+    pub(super) fn release_overdue(&mut self, now: Instant) -> Result<(), End> {
+        while let Some(at) = self
+            .holding
+            .events
+            .iter()
+            .position(|event| event.deadline <= now)
+        {
+            let event = self.holding.events.remove(at).expect("it was just found");
+            self.decide(event, false)?;
+        }
+        Ok(())
+    }
+
+    fn decide(&mut self, event: HeldEvent<S>, answered: bool) -> Result<(), End> {
+        if !self.is_still_due(&event) {
+            return Ok(());
+        }
+        let dice = Dice::new(event.seed, Stamp::from_millis(epoch_ms()), self.local.ticks);
+        let mode = self.mode();
+        let reviewed = match (answered && mode > Mode::Off, &mut self.guard) {
+            (true, Some(guard)) => {
+                let scene = Scene {
+                    mode,
+                    now: self.clock,
+                    setup: &self.setup,
+                    local: &self.local,
+                    input: &event.pending.input,
+                    dice,
+                    past: self.hook.as_ref().map_or(&NO_PAST, Hook::past),
+                };
+                let idle = event.handled_count == self.handled_count;
+                guard.review(&scene, &event.property, idle)
+            }
+            _ => Reviewed::Run(Outcome::Late, None),
+        };
+        self.pass_on_notices();
+        if let Reviewed::Run(Outcome::NotTogether, _) = &reviewed
+            && event.handled_count != self.handled_count
+        {
+            return self.ask_once_more(event, dice);
+        }
+        self.conclude(event, dice, reviewed)
+    }
+
+    /// Something happened here while the neighbors answered: they are asked again, if there is time.
+    fn ask_once_more(&mut self, mut event: HeldEvent<S>, dice: Dice) -> Result<(), End> {
+        let now = self.look_at_clock();
+        let left = event.deadline.saturating_duration_since(now);
+        if left < WAIT_MIN {
+            let run = Reviewed::Run(Outcome::NotTogether, None);
+            return self.conclude(event, dice, run);
+        }
+        let question = self.ask_neighbors(left);
+        if let Some(key) = event.pending.way.stream()
+            && let Some(end) = self.streams.end(key)
+        {
+            end.held = Some(Hold::Question(question));
+        }
+        event.question = question;
+        event.asked = now;
+        event.handled_count = self.handled_count;
+        self.holding.events.push_back(event);
+        Ok(())
+    }
+
+    /// Tells whether a held event still can happen: its connection is there, its timer was not moved or cancelled.
+    fn is_still_due(&mut self, event: &HeldEvent<S>) -> bool {
+        if let Some(key) = event.pending.way.stream() {
+            let held = Some(Hold::Question(event.question));
+            return self.streams.end(key).is_some_and(|end| end.held == held);
+        }
+        match &event.pending.input {
+            Input::Timer(timer) => {
+                self.local.timers.contains(timer) && !self.timers.is_armed(timer)
+            }
+            _ => true,
+        }
+    }
+
+    /// Runs or refuses an event, and goes on with what waited behind it.
+    fn conclude(
+        &mut self,
+        event: HeldEvent<S>,
+        dice: Dice,
+        reviewed: Reviewed<S>,
+    ) -> Result<(), End> {
+        let shown = format!("{:?}", event.pending.input);
+        let outcome = match &reviewed {
+            Reviewed::Run(outcome, _) => *outcome,
+            Reviewed::Refuse(_) => Outcome::Refused,
+        };
+        if let Some(hook) = &mut self.hook {
+            hook.suspicion(Suspicion {
+                property: event.property.clone(),
+                event: shown.clone(),
+                outcome,
+                held_us: event.since.elapsed().as_micros() as u64,
+            });
+        }
+        let stream = event.pending.way.stream();
+        if let Some(end) = stream.and_then(|key| self.streams.end(key)) {
+            end.held = None;
+        }
+        match reviewed {
+            Reviewed::Run(_, performed) => {
+                self.handle_event(event.pending, dice, performed, || shown)?;
+            }
+            Reviewed::Refuse(refusal) => {
+                self.refuse(event.pending, refusal, event.since, || shown)?;
+            }
+        }
+        self.handle_own()?;
+        match stream {
+            Some(key) => self.resume(key),
+            None => Ok(()),
+        }
+    }
+
+    /// Keeps an event from its handler, and says so.
+    pub(super) fn refuse(
+        &mut self,
+        pending: Pending<S>,
+        refusal: Refusal,
+        since: Instant,
+        shown: impl FnOnce() -> String,
+    ) -> Result<(), End> {
+        self.note_veto(Veto {
+            property: refusal.property.clone(),
+            event: format!("{:?}", pending.input),
+            explanation: refusal.explanation.clone(),
+            acted: true,
+            elapsed_us: since.elapsed().as_micros() as u64,
+        });
+        let kind = pending.way.kind();
+        let property = Some(refusal.property.clone());
+        self.report_ruling(kind, shown, Ruling::Veto, None, property);
+        // What is done to it is what a network, a clock or an application might have done.
+        match (pending.input, pending.way) {
+            (Input::Message { from, .. }, Way::Message(Origin::Stream(_))) => {
+                self.break_off(from, "a message on it was stopped")?;
+            }
+            (Input::Timer(timer), Way::Timer(after)) => {
+                self.timers.postpone(timer, after, Instant::now());
+            }
+            (_, Way::Call(done)) => {
+                // Whoever called may not wait any more.
+                let _ = done.send(Err(CallError::Vetoed {
+                    property: refusal.property,
+                    explanation: refusal.explanation,
+                }));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
