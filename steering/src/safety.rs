@@ -31,13 +31,13 @@ use crate::hook::Request;
 use crate::model::event::InputOf;
 use crate::model::handler::Local;
 use crate::properties;
-use crate::property::Property;
+use crate::property::{Property, Scope};
 use crate::runtime::guard::{Examined, Guard, Notice};
 use crate::runtime::run::Performed;
 use crate::safety::child::Forker;
 use crate::safety::memory::Memory;
 use crate::safety::speculator::Speculator;
-use crate::safety::trial::{Broken, Trial, Verdict};
+use crate::safety::trial::{Trial, Verdict};
 use crate::service::Service;
 
 pub use speculator::serve;
@@ -151,6 +151,7 @@ impl<S: Service> SafetyCheck<S> {
             setup,
             properties: &self.properties,
             neighbors: neighbors.map_or(&[], |known| &known.neighbors),
+            scope: Scope::Partial,
         };
         if self.rules.isolate == Isolate::Clone {
             let (verdict, performed) = trial.run(local, input, dice);
@@ -260,29 +261,27 @@ impl<S: Service> Guard<S> for SafetyCheck<S> {
                 return Examined::Pass(None);
             }
         };
-        let Some(Broken {
-            property,
-            explanation,
-        }) = verdict.broken
-        else {
-            return Examined::Pass(performed);
-        };
-        match self.mode_of(&property, mode) {
-            Mode::Steer => Examined::Veto {
-                property,
-                explanation,
-            },
-            Mode::Audit => {
-                self.notice(Notice::WouldVeto(Veto {
-                    property,
+        // The event is stopped for the first property that may stop it; that it breaks others is told.
+        let mut veto = None;
+        for broken in verdict.broken {
+            match self.mode_of(&broken.property, mode) {
+                Mode::Off => {}
+                Mode::Steer if veto.is_none() => veto = Some(broken),
+                Mode::Steer | Mode::Audit => self.notice(Notice::WouldVeto(Veto {
+                    property: broken.property,
                     event: format!("{input:?}"),
-                    explanation,
+                    explanation: broken.explanation,
                     acted: false,
                     elapsed_us: begun.elapsed().as_micros() as u64,
-                }));
-                Examined::Pass(performed)
+                })),
             }
-            Mode::Off => Examined::Pass(performed),
+        }
+        match veto {
+            Some(broken) => Examined::Veto {
+                property: broken.property,
+                explanation: broken.explanation,
+            },
+            None => Examined::Pass(performed),
         }
     }
 

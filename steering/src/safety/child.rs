@@ -163,10 +163,10 @@ pub(super) fn death(status: Option<WaitStatus>) -> Verdict {
         _ => "the handler ends the process".to_owned(),
     };
     Verdict {
-        broken: Some(Broken {
+        broken: vec![Broken {
             property: PANIC_PROPERTY.to_owned(),
             explanation: how,
-        }),
+        }],
         asked: 1,
     }
 }

@@ -9,7 +9,7 @@ use crate::context::Dice;
 use crate::engine::PANIC_PROPERTY;
 use crate::model::event::InputOf;
 use crate::model::handler::{Local, in_silence};
-use crate::property::{Judgement, Property, View};
+use crate::property::{Judgement, Property, Scope, View};
 use crate::runtime::run::{Panicked, Performed, run};
 use crate::service::Service;
 
@@ -19,13 +19,15 @@ pub(super) struct Trial<'a, S: Service> {
     pub(super) setup: &'a S::Setup,
     pub(super) properties: &'a [Property<S>],
     pub(super) neighbors: &'a [(NodeId, Local<S>)],
+    /// Whether node and neighbors are all nodes of the service. Unless that is known, they are not.
+    pub(super) scope: Scope,
 }
 
 /// What came of a trial.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
 pub(super) struct Verdict {
-    /// What the event would break, if anything.
-    pub(super) broken: Option<Broken>,
+    /// All that the event would break: each property may have a mode of its own.
+    pub(super) broken: Vec<Broken>,
     /// How often the handler looked at dice or clock.
     pub(super) asked: u32,
 }
@@ -59,25 +61,39 @@ impl<S: Service> Trial<'_, S> {
                 };
                 // Dice may have had a part in it, and what they said is lost: not to be remembered.
                 let verdict = Verdict {
-                    broken: Some(broken),
+                    broken: vec![broken],
                     asked: 1,
                 };
                 return (verdict, None);
             }
         };
-        let after = self.views(&copy);
-        let broken = self
-            .properties
-            .iter()
-            .filter(|property| property.judge(&after) == Judgement::Violated)
-            .find(|property| property.judge(&self.views(local)) != Judgement::Violated)
-            .map(|property| Broken {
-                property: property.name().to_owned(),
-                explanation: property.explain(&after).unwrap_or_default(),
-            });
-        drop(after);
+        let broken = self.broken(local, &copy);
         let asked = dice.asked;
         (Verdict { broken, asked }, Some((copy, effects)))
+    }
+
+    /// Lists what holds, or is not known to be violated, in one state and is violated in the next; a property in several
+    /// parts once.
+    fn broken(&self, before: &Local<S>, after: &Local<S>) -> Vec<Broken> {
+        let views = self.views(after);
+        let is_violated = |property: &Property<S>, views: &[View<'_, S>]| {
+            property.judge_in(self.scope, views) == Judgement::Violated
+        };
+        let mut all: Vec<Broken> = Vec::new();
+        for property in self.properties {
+            let known = all.iter().any(|broken| broken.property == property.name());
+            if !known
+                && is_violated(property, &views)
+                && !is_violated(property, &self.views(before))
+            {
+                let explanation = property.explain_in(self.scope, &views);
+                all.push(Broken {
+                    property: property.name().to_owned(),
+                    explanation: explanation.unwrap_or_default(),
+                });
+            }
+        }
+        all
     }
 
     fn views<'v>(&'v self, local: &'v Local<S>) -> Vec<View<'v, S>> {

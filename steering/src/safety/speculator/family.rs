@@ -28,7 +28,7 @@ use crate::capture;
 use crate::model::event::InputOf;
 use crate::model::handler::Local;
 use crate::properties;
-use crate::property::Property;
+use crate::property::{Property, Scope};
 use crate::safety::child::{death, heed_the_clock, live_at_most, reap, spawn};
 use crate::safety::speculator::words::{Answer, Check, Order, Said, Spoken, read, write};
 use crate::safety::trial::{self, Trial};
@@ -315,6 +315,7 @@ fn attempt<S: Service>(
         setup: &setup,
         properties,
         neighbors,
+        scope: Scope::Partial,
     };
     Said::Verdict(trial.run(&captured.local, &input, check.dice).0)
 }
