@@ -23,9 +23,10 @@ pub mod start;
 
 use std::collections::BTreeSet;
 
-use scry_protocol::limit::{FILTERS_MAX, NAME_BYTES_MAX, TEXT_BYTES_MAX};
+use scry_protocol::filter::Mode;
+use scry_protocol::limit::{FILTERS_MAX, NAME_BYTES_MAX, PROPERTIES_MAX, TEXT_BYTES_MAX};
 use scry_protocol::link::checker::{
-    CheckerToAgent, Ended, Found, Job, Progress, Replayed, Report, Violation as Told,
+    CheckerToAgent, Ended, Found, Job, Progress, Replayed, Report, Unjudged, Violation as Told,
 };
 use scry_protocol::{NodeId, ViolationId};
 
@@ -36,7 +37,7 @@ use crate::model::event::Step;
 use crate::model::fault::Faults;
 use crate::model::simulation::Simulation;
 use crate::properties;
-use crate::property::Property;
+use crate::property::{Property, Scope};
 use crate::service::Service;
 use crate::trace;
 
@@ -86,9 +87,14 @@ impl<S: Service> Checker<S> {
     pub fn run(&mut self, job: &Job, shell: &mut dyn Shell) {
         let restored = self.properties(&job.properties).and_then(|properties| {
             let start = start::restore::<S>(&job.snapshot, faults_of(job));
-            Ok((properties, start.map_err(|error| error.to_string())?))
+            let mut start = start.map_err(|error| error.to_string())?;
+            if !job.whole {
+                start.state = start.state.in_scope(Scope::Partial);
+            }
+            Ok((judged(job, properties), start))
         });
         let mut counts = Counts::default();
+        let mut unjudged = Vec::new();
         let (ended, violations, detail) = match restored {
             Err(reason) => (Ended::Unreadable, 0, reason),
             Ok((properties, Start { state, remarks })) => {
@@ -101,8 +107,10 @@ impl<S: Service> Checker<S> {
                     remarks,
                     told: BTreeSet::new(),
                     proved: Vec::new(),
+                    unjudged: Vec::new(),
                 };
                 let ended = run.all(&mut counts);
+                unjudged = std::mem::take(&mut run.unjudged);
                 (ended, run.told.len() as u32, run.remarks.join("; "))
             }
         };
@@ -113,6 +121,7 @@ impl<S: Service> Checker<S> {
             progress,
             violations,
             detail: cut(detail, TEXT_BYTES_MAX),
+            unjudged,
         }));
     }
 
@@ -146,6 +155,8 @@ struct Run<'a, S: Service> {
     told: BTreeSet<ViolationId>,
     /// What replays have proved already.
     proved: Vec<(ViolationId, Remedies)>,
+    /// Properties without an answer in any state of the search.
+    unjudged: Vec<Unjudged>,
 }
 
 impl<S: Service> Run<'_, S> {
@@ -179,7 +190,8 @@ impl<S: Service> Run<'_, S> {
                 return self.remarks.push(remark);
             }
             let replayed = match path::read::<S>(&past.path) {
-                Ok(old) => replay::replay(&self.start, &old, &self.properties),
+                Ok(old) => replay::replay(&self.start, &old, &self.properties)
+                    .filter(|replayed| !is_off(self.job, &replayed.property)),
                 Err(error) => {
                     let remark = format!("the past path of {}: {error}", past.violation);
                     self.remarks.push(remark);
@@ -221,6 +233,20 @@ impl<S: Service> Run<'_, S> {
                 return Ended::Unreadable;
             }
         };
+        let ended = self.follow(&mut search, counts);
+        let unjudged = search.unjudged().into_iter().take(PROPERTIES_MAX);
+        self.unjudged = unjudged
+            .map(|unjudged| Unjudged {
+                property: cut(unjudged.property, NAME_BYTES_MAX),
+                why: cut(unjudged.why, NAME_BYTES_MAX),
+            })
+            .collect();
+        ended
+    }
+
+    /// Continues a search to its end, and tells what it finds.
+    fn follow(&mut self, search: &mut Search<S>, counts: &mut Counts) -> Ended {
+        let budget = self.job.budget;
         let mut pace = Pace::default();
         let mut known = 0;
         let mut progress_at = PROGRESS_EVERY_MS;
@@ -232,6 +258,10 @@ impl<S: Service> Run<'_, S> {
             let (found, count) = search.found(known);
             known = count;
             for violation in found {
+                if is_off(self.job, &violation.property) {
+                    // Handlers that panic are found whether anybody wants to know or not.
+                    continue;
+                }
                 if self.told.len() >= budget.violations_max as usize {
                     return Ended::Budget;
                 }
@@ -326,6 +356,17 @@ impl<S: Service> Run<'_, S> {
         remedies.filters.truncate(FILTERS_MAX);
         remedies
     }
+}
+
+/// Lists the properties that a job is about.
+fn judged<S: Service>(job: &Job, mut properties: Vec<Property<S>>) -> Vec<Property<S>> {
+    properties.retain(|property| !is_off(job, property.name()));
+    properties
+}
+
+fn is_off(job: &Job, property: &str) -> bool {
+    let own = job.modes.iter().find(|own| own.property == property);
+    own.is_some_and(|own| own.mode == Mode::Off)
 }
 
 /// How many steps a slice has: as many as fit into [`SLICE_MS`], by what the last slices took.

@@ -27,6 +27,7 @@
 mod contact;
 mod disarm;
 mod gate;
+mod harm;
 mod inbox;
 mod kind;
 mod lease;
@@ -62,11 +63,12 @@ use crate::checkpoint::{Messages, Time};
 use crate::hook::contact::Seen;
 use crate::hook::disarm::Peer;
 use crate::hook::number::Numbers;
-use crate::hook::shared::Shared;
+use crate::hook::shared::{Shared, lock};
 use crate::hook::socket::Thread;
 
 pub use disarm::Disarm;
 pub use gate::{Gate, Occurrence, Verdict};
+pub use harm::Kept;
 pub use inbox::Request;
 pub use kind::kind_of;
 pub use lease::{INSTALLED_MAX, LEASE_MS_MAX};
@@ -159,6 +161,7 @@ pub struct Hook {
     sent_messages: u64,
     received_messages: u64,
     vetoed_events: u64,
+    answered_calls: u64,
     failures: BTreeMap<u8, u64>,
     report_at: Time,
     thread: Option<JoinHandle<()>>,
@@ -202,6 +205,7 @@ impl Hook {
             sent_messages: 0,
             received_messages: 0,
             vetoed_events: 0,
+            answered_calls: 0,
             failures: BTreeMap::new(),
             report_at: now.after_millis(REPORT_MS),
             thread: None,
@@ -433,6 +437,16 @@ impl Hook {
         });
     }
 
+    /// Counts what a veto did to the service; what filters do is counted where they act.
+    pub fn count_harm(&mut self, property: &str, kept: Kept) {
+        lock(&self.shared.counts.harm).note(property, kept);
+    }
+
+    /// Counts a call whose handler ran.
+    pub fn count_answered(&mut self) {
+        self.answered_calls += 1;
+    }
+
     /// Reports that something failed and the service went on unprotected.
     pub fn failed_open(&mut self, failure: Failure, detail: impl Into<String>) {
         let count = self.failures.entry(failure.into()).or_default();
@@ -457,6 +471,8 @@ impl Hook {
             events: self.shared.counts.events(),
             filtered_events: self.shared.counts.filtered.load(Ordering::Relaxed),
             vetoed_events: self.vetoed_events,
+            answered_calls: self.answered_calls,
+            harm: lock(&self.shared.counts.harm).list(),
         }
     }
 

@@ -8,12 +8,14 @@
 //! |---|---|
 //! | `trial` | the handler on a copy, and the properties on what comes of it |
 //! | `memory` | verdicts that need not be asked for again |
+//! | `limit` | how often events may be refused |
 //! | `child` | a trial in a forked process, with a deadline |
 //! | `speculator` | the small process that forks in the host's place, ahead of the question |
 //!
 //! Whatever fails, the event runs: a check that is late, gone or unreadable protects nothing, and harms nothing either.
 
 mod child;
+mod limit;
 mod memory;
 mod speculator;
 mod trial;
@@ -35,11 +37,13 @@ use crate::property::{Property, Scope};
 use crate::runtime::guard::{Examined, Guard, Notice};
 use crate::runtime::run::Performed;
 use crate::safety::child::Forker;
+use crate::safety::limit::{Allowance, VetoCounts};
 use crate::safety::memory::Memory;
 use crate::safety::speculator::Speculator;
 use crate::safety::trial::{Trial, Verdict};
 use crate::service::Service;
 
+pub use limit::VetoLimits;
 pub use speculator::serve;
 
 /// How many notices wait for the agent before the oldest go.
@@ -57,6 +61,7 @@ pub struct SafetyCheck<S: Service> {
     speculator: Option<Speculator>,
     forker: Forker,
     memory: Memory,
+    vetoes: VetoCounts,
     notices: VecDeque<Notice>,
 }
 
@@ -94,8 +99,16 @@ impl<S: Service> SafetyCheck<S> {
             speculator: None,
             forker: Forker::default(),
             memory: Memory::default(),
+            vetoes: VetoCounts::default(),
             notices: VecDeque::new(),
         }
+    }
+
+    /// Sets how often events may be refused.
+    #[must_use]
+    pub fn limited(mut self, limits: VetoLimits) -> Self {
+        self.vetoes = VetoCounts::new(limits);
+        self
     }
 
     /// Takes rules. If they do not fit the service, nothing is checked until better ones come.
@@ -227,6 +240,15 @@ impl<S: Service> SafetyCheck<S> {
         own.map_or(mode, |own| own.mode.min(mode))
     }
 
+    /// Counts a veto that is about to happen, unless there were too many.
+    fn may_veto(&mut self, property: &str) -> bool {
+        let allowed = self.vetoes.allow(Instant::now(), property);
+        if allowed == Allowance::Disarmed {
+            self.fail(Failure::VetoesDisarmed, property.to_owned());
+        }
+        allowed == Allowance::Veto
+    }
+
     fn fail(&mut self, failure: Failure, detail: String) {
         self.notice(Notice::Failed(failure, detail));
     }
@@ -266,7 +288,9 @@ impl<S: Service> Guard<S> for SafetyCheck<S> {
         for broken in verdict.broken {
             match self.mode_of(&broken.property, mode) {
                 Mode::Off => {}
-                Mode::Steer if veto.is_none() => veto = Some(broken),
+                Mode::Steer if veto.is_none() && self.may_veto(&broken.property) => {
+                    veto = Some(broken);
+                }
                 Mode::Steer | Mode::Audit => self.notice(Notice::WouldVeto(Veto {
                     property: broken.property,
                     event: format!("{input:?}"),

@@ -9,7 +9,7 @@ use scry_protocol::{FilterId, NodeId, Transport};
 use tokio::time::Instant;
 
 use crate::context::Dice;
-use crate::hook::Hook;
+use crate::hook::{Hook, Kept};
 use crate::model::event::{Event, Input, InputOf};
 use crate::runtime::connection::{Arrival, Key};
 use crate::runtime::guard::Examined;
@@ -236,6 +236,9 @@ impl<S: Service> Node<S> {
             Ruling::Run => match self.attempt(Input::Message { from, message })? {
                 Attempt::Ran => self.report(Kind::Message, event),
                 Attempt::Vetoed { property, .. } => {
+                    if matches!(origin, Origin::Stream(_)) {
+                        self.count_harm(&property, Kept::Reset);
+                    }
                     let property = Some(property);
                     self.report_ruling(Kind::Message, event, Ruling::Veto, None, property);
                     if matches!(origin, Origin::Stream(_)) {
@@ -308,6 +311,9 @@ impl<S: Service> Node<S> {
         }
         Ok(match self.attempt(Input::Call(call))? {
             Attempt::Ran => {
+                if let Some(hook) = &mut self.hook {
+                    hook.count_answered();
+                }
                 self.report(Kind::Call, event);
                 Ok(())
             }
@@ -402,6 +408,12 @@ impl<S: Service> Node<S> {
                 property,
                 explanation,
             } => {
+                let kept = match &input {
+                    Input::Timer(_) => Kept::Delayed,
+                    Input::Call(_) => Kept::Refused,
+                    _ => Kept::Dropped,
+                };
+                self.count_harm(&property, kept);
                 self.note_veto(Veto {
                     property: property.clone(),
                     event: format!("{input:?}"),
