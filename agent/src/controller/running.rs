@@ -269,6 +269,7 @@ impl Controller {
             happened: BTreeSet::new(),
             shared,
         });
+        let whole = self.is_whole(&waiting.snapshot);
         let job = Job {
             run: waiting.run,
             snapshot: waiting.snapshot,
@@ -276,6 +277,8 @@ impl Controller {
             faults: self.options.faults,
             budget: self.options.budget,
             past_paths,
+            whole,
+            modes: self.own_modes(),
         };
         self.outputs
             .push_back(Output::Checker(Box::new(job).into()));
@@ -340,6 +343,9 @@ impl Controller {
             shared_by: from.map(Shown),
         };
         self.log(Entry::new(what).of_run(run_id).of_violation(violation));
+        if !replayed.errs {
+            self.danger_passed(run_id, violation);
+        }
         let installed = if replayed.errs {
             // What the checker names is what is broken here; a neighbor's claim counts only where it names nothing.
             let named = replayed
@@ -486,6 +492,7 @@ impl Controller {
         if report.ended == scry_protocol::link::checker::Ended::Unreadable {
             self.fail_open("job-unreadable", 1, report.detail.clone());
         }
+        self.note_unjudged(report.unjudged);
         self.settle(now, report.ended);
         self.end_run(now, &ended, &report.detail);
     }

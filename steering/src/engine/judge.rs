@@ -60,11 +60,7 @@ struct Projections {
 }
 
 impl<S: Service> Judges<S> {
-    pub(crate) fn new(
-        members: Vec<NodeId>,
-        properties: Vec<Property<S>>,
-        scope: Scope,
-    ) -> Self {
+    pub(crate) fn new(members: Vec<NodeId>, properties: Vec<Property<S>>, scope: Scope) -> Self {
         let memories = properties.iter().map(|property| match property.shape() {
             Shape::Node(_) => Memory::Node(Vec::new()),
             Shape::Pair(..) => Memory::Pair(Projections::default(), HashMap::default()),

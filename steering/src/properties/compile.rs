@@ -8,7 +8,6 @@
 //! into true ([`Position`]): "every node in view is fine" is what a property of nodes in view has to say. No answer as
 //! seen ever makes a property false, so whatever is violated in a part of the nodes is violated in the whole.
 
-use crate::properties::shape::Sort;
 use crate::properties::syntax::Operator;
 use crate::properties::term::{Function, Loop, Macro, Reach, Term, TermKind};
 use crate::properties::value::{Double, MappingKind, Value};
@@ -316,10 +315,9 @@ fn binary(operator: Operator) -> fn(&Value, &Value) -> Value {
                 Value::List(a.iter().chain(b.iter()).cloned().collect())
             }
             (Value::Bytes(a), Value::Bytes(b)) => Value::Bytes([&**a, &**b].concat().into()),
-            (
-                Value::List(a) | Value::Open(a),
-                Value::List(b) | Value::Open(b),
-            ) => Value::Open(a.iter().chain(b.iter()).cloned().collect()),
+            (Value::List(a) | Value::Open(a), Value::List(b) | Value::Open(b)) => {
+                Value::Open(a.iter().chain(b.iter()).cloned().collect())
+            }
             _ => arithmetic(a, b, i128::checked_add, |a, b| a + b),
         },
         Operator::Subtract => |a, b| arithmetic(a, b, i128::checked_sub, |a, b| a - b),
@@ -380,12 +378,7 @@ fn over(of: &Loop, position: Position) -> Code {
 fn selection(of: &Loop, range: Code) -> Code {
     let (body, variable) = (compile(&of.body), of.variable);
     let condition = of.condition.as_ref().map(compile);
-    let is_sure = |term: &Term| term.is_total() && term.of.is_only(Sort::Bool);
-    let is_sure = of.condition.as_ref().is_none_or(is_sure)
-        && match of.name {
-            Macro::Map => of.body.is_total(),
-            _ => is_sure(&of.body),
-        };
+    let is_sure = of.is_sure();
     let range = move |frame: &mut Frame<'_>| {
         let range = range(frame);
         match range {

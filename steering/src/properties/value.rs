@@ -158,12 +158,10 @@ impl Value {
             (element, Self::List(items)) => {
                 Self::Bool(items.iter().any(|item| item.is_same(element)))
             }
-            (element, Self::Open(items)) => {
-                match items.iter().any(|item| item.is_same(element)) {
-                    true => Self::Bool(true),
-                    false => Self::Unknown,
-                }
-            }
+            (element, Self::Open(items)) => match items.iter().any(|item| item.is_same(element)) {
+                true => Self::Bool(true),
+                false => Self::Unknown,
+            },
             (key, Self::Map(map)) => Self::Bool(map.value(key).is_some()),
             _ => Self::Unknown,
         }

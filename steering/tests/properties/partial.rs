@@ -186,7 +186,7 @@ fn what_was_found_counts_and_what_was_not_found_is_unknown() {
     check("sets.contains([1, 2], nodes.map(n, n.id))", Holds);
     check("sets.contains([1], nodes.map(n, n.id))", Violated);
     check("sets.intersects(nodes.map(n, n.id), [7])", Unknown);
-    check("sets.equivalent(nodes.map(n, n.id), [1, 2])", Unknown);
+    check("sets.equivalent(nodes.map(n, n.id), [1, 2])", Holds);
     check("sets.equivalent(nodes.map(n, n.id), [1])", Violated);
     check("nodes.map(n, n.id) == [1]", Violated);
     check("nodes.map(n, n.id) == [1, 2]", Unknown);
