@@ -120,7 +120,7 @@ fn a_filter_that_acts_has_a_snapshot_gathered_at_once() {
     bench.checker(found(run, 7, vec![call_filter()]));
     bench.end();
     let filter = bench.installed()[0].id;
-    let mut hit = |bench: &mut Bench, hits, acted| {
+    let hit = |bench: &mut Bench, hits, acted| {
         bench.host(FilterHit {
             filter,
             hits,
