@@ -256,7 +256,7 @@ coded! {
         /// A state is too large to be a checkpoint.
         CheckpointTooLarge = 6 "the state is too large to be a checkpoint",
         /// The immediate check refused too much for the sake of one property, and only watches that one for a while.
-        VetoesDisarmed = 7 "the immediate check refused too much and only watches",
+        VetoesDisarmed = 12 "the immediate check refused too much and only watches",
     }
 }
 
