@@ -286,6 +286,30 @@ mod tests {
     }
 
     #[test]
+    fn a_mode_is_of_a_property_in_the_file() {
+        let source = "[node]\nid = 3\n[properties.modes]\n\"one rot\" = \"off\"\n\"no handler panics\" = \"audit\"\n\"one root\" = \"off\"";
+        let mut reading = Reading::new("scry.toml", source, &BTreeMap::new()).unwrap();
+        let configuration = reading.configuration(source);
+        let names = |names: &[&str]| Properties {
+            names: Some(names.iter().map(|&name| name.to_owned()).collect()),
+            ..Properties::default()
+        };
+        check::modes(&mut reading, &configuration, &Properties::default());
+        assert!(
+            reading.mistakes.is_empty(),
+            "without a file the service tells"
+        );
+        check::modes(&mut reading, &configuration, &names(&["one root", "x"]));
+        let said = reading.mistakes.to_string();
+        assert!(
+            said.contains("is not a property of the property file"),
+            "{said}"
+        );
+        assert!(said.contains("did you mean \"one root\"?"), "{said}");
+        assert!(said.contains("scry.toml:4"), "{said}");
+    }
+
+    #[test]
     fn nothing_but_loopback_and_sockets_is_for_operators() {
         assert!(AdminAddress::parse("0.0.0.0:7701").is_err());
         assert!(AdminAddress::parse("10.1.2.3:7701").is_err());
