@@ -6,7 +6,7 @@
 //! | `GET /readyz` | the same; whether a service is attached never makes an agent unready |
 //! | `GET /metrics` | counts and levels for Prometheus |
 //! | `GET /status` | everything, as JSON |
-//! | `POST /mode` | `{"mode": "audit", "property": "…"}`, all properties without one |
+//! | `POST /mode` | `{"mode": "audit", "property": "…"}`, all properties without one; answers with the mode that counts now |
 //! | `POST /reload` | reads the configuration again; the old one stays if the new one is bad |
 //! | `POST /snapshot` | gathers a snapshot now and tells what is in it |
 //!
@@ -216,14 +216,17 @@ async fn mode(State(admin): State<Admin>, body: Bytes) -> Response {
         }
     };
     let SetMode { mode, property } = wanted;
-    let shown = json!({ "mode": mode, "property": property });
     let ask = |done| Ask::Mode {
         mode,
         property,
         done,
     };
     match admin.ask(ANSWER_WAIT, ask).await {
-        Ok(()) => Json(shown).into_response(),
+        Ok(Ok(set)) => Json(set).into_response(),
+        Ok(Err(wrong)) => {
+            let body = Json(json!({ "error": wrong }));
+            (StatusCode::UNPROCESSABLE_ENTITY, body).into_response()
+        }
         Err(response) => response,
     }
 }

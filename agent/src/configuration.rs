@@ -7,7 +7,7 @@ mod check;
 mod read;
 mod sections;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -31,10 +31,21 @@ pub(crate) struct Loaded {
     pub(crate) admin: AdminAddress,
     /// The certificates, unless there are no peers.
     pub(crate) identity: Option<Identity>,
-    /// The text of the property file; empty if there is none.
-    pub(crate) properties: String,
+    /// The property file.
+    pub(crate) properties: Properties,
     /// Names all of the above but the certificates.
     pub(crate) hash: String,
+}
+
+/// What a property file says, as far as that is clear without the service.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Properties {
+    /// The text; empty if there is no file.
+    pub(crate) text: String,
+    /// The names in it, if there is a file.
+    pub(crate) names: Option<BTreeSet<String>>,
+    /// The modes it gives.
+    pub(crate) modes: BTreeMap<String, Mode>,
 }
 
 /// Everything that is wrong with a configuration.
@@ -101,6 +112,7 @@ impl Loaded {
             .retain(|peer| Some(peer.id) != configuration.node.id);
         let identity = check::identity(&mut reading, &configuration, &folder);
         let properties = properties(&mut reading, &configuration, &folder);
+        check::modes(&mut reading, &configuration, &properties);
         let admin = AdminAddress::parse(&configuration.admin.listen);
         reading.mistakes.sort();
         if let (true, true, Some(node), Ok(admin)) = (
@@ -109,7 +121,7 @@ impl Loaded {
             configuration.node.id,
             admin,
         ) {
-            let text = serde_json::to_string(&(&configuration, &properties))
+            let text = serde_json::to_string(&(&configuration, &properties.text))
                 .expect("a configuration can be written");
             return Ok(Self {
                 hash: Digest::of(text.as_bytes()).to_string(),
@@ -150,10 +162,14 @@ impl Loaded {
 }
 
 /// Reads the property file, as far as that goes without the service.
-fn properties(reading: &mut Reading<'_>, configuration: &Configuration, folder: &Path) -> String {
+fn properties(
+    reading: &mut Reading<'_>,
+    configuration: &Configuration,
+    folder: &Path,
+) -> Properties {
     let file = &configuration.properties.file;
     if file.as_os_str().is_empty() {
-        return String::new();
+        return Properties::default();
     }
     let path = folder.join(file);
     let name = path.display().to_string();
@@ -165,14 +181,21 @@ fn properties(reading: &mut Reading<'_>, configuration: &Configuration, folder: 
                 &format!("cannot read {name}: {error}"),
                 None,
             );
-            return String::new();
+            return Properties::default();
         }
     };
     match PropertyFile::parse(&name, &bytes) {
-        Ok(_) => String::from_utf8_lossy(&bytes).into_owned(),
+        Ok(file) => Properties {
+            text: String::from_utf8_lossy(&bytes).into_owned(),
+            names: Some(file.modes().map(|(name, _)| name.to_owned()).collect()),
+            modes: file
+                .modes()
+                .filter_map(|(name, mode)| Some((name.to_owned(), mode?.into())))
+                .collect(),
+        },
         Err(diagnostics) => {
             reading.elsewhere.push(diagnostics.to_string());
-            String::new()
+            Properties::default()
         }
     }
 }
@@ -260,6 +283,30 @@ mod tests {
         ] {
             assert!(said.contains(expect), "{expect} is missing in\n{said}");
         }
+    }
+
+    #[test]
+    fn a_mode_is_of_a_property_in_the_file() {
+        let source = "[node]\nid = 3\n[properties.modes]\n\"one rot\" = \"off\"\n\"no handler panics\" = \"audit\"\n\"one root\" = \"off\"";
+        let mut reading = Reading::new("scry.toml", source, &BTreeMap::new()).unwrap();
+        let configuration = reading.configuration(source);
+        let names = |names: &[&str]| Properties {
+            names: Some(names.iter().map(|&name| name.to_owned()).collect()),
+            ..Properties::default()
+        };
+        check::modes(&mut reading, &configuration, &Properties::default());
+        assert!(
+            reading.mistakes.is_empty(),
+            "without a file the service tells"
+        );
+        check::modes(&mut reading, &configuration, &names(&["one root", "x"]));
+        let said = reading.mistakes.to_string();
+        assert!(
+            said.contains("is not a property of the property file"),
+            "{said}"
+        );
+        assert!(said.contains("did you mean \"one root\"?"), "{said}");
+        assert!(said.contains("scry.toml:4"), "{said}");
     }
 
     #[test]

@@ -10,6 +10,8 @@
 //! | `leases` | filters: vetting, installing, renewing, withdrawing |
 //! | `sharing` | paths to and from neighbors |
 //! | `modes` | how much may be done, globally and per property |
+//! | [`harm`] | what steering costs the service, and when that is too much |
+//! | `unjudged` | properties of which nothing is known |
 //! | [`paths`], [`disk`] | past paths, and the file they survive a restart in |
 //! | [`status`] | what an operator may ask at any time |
 //!
@@ -20,11 +22,16 @@
 //! - A filter is in force from the moment it is proved until its lease ends, or until a later run ends without proving
 //!   it again, however that run ended.
 //! - A snapshot that shows just what the last search began with is not searched again: what was proved still is.
+//! - When a filter acts, a snapshot is gathered at once: its replays say whether the danger is still there, and if not, the
+//!   filter falls then.
+//! - A snapshot is whole if it shows every node that the configuration knows. Otherwise properties that further nodes could
+//!   mend are unknown.
 //! - A filter that is proved again keeps its name, and its lease begins anew.
 //! - A run whose snapshot is older than a setting, or shows another life of the host, still reports but installs nothing.
 //! - All times here are of a clock that never goes back; the wall clock is for the log alone, and added there.
 
 pub mod disk;
+pub mod harm;
 mod leases;
 mod modes;
 pub mod paths;
@@ -34,6 +41,7 @@ mod sharing;
 pub mod status;
 #[cfg(test)]
 mod tests;
+mod unjudged;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -48,6 +56,7 @@ use scry_protocol::link::peer::PeerMessage;
 use scry_protocol::record::{Entry, What, Word};
 use scry_protocol::{Body, CheckpointNumber, FilterId, Incarnation, NodeId, ViolationId};
 
+pub use modes::{Allowed, UnknownProperty};
 pub use paths::Paths;
 pub use status::Status;
 
@@ -58,10 +67,20 @@ pub struct Options {
     pub version: String,
     /// How much may be done at all.
     pub mode: Mode,
-    /// Properties with a mode of their own; the lower counts.
+    /// Properties with a mode of their own in the configuration; the lowest counts.
     pub property_modes: BTreeMap<String, Mode>,
     /// The text of the property file; empty if the service's own properties are meant.
     pub properties: String,
+    /// The modes that the property file gives; the lowest counts.
+    pub file_modes: BTreeMap<String, Mode>,
+    /// The names in the property file, if there is one.
+    pub file_names: Option<BTreeSet<String>>,
+    /// All nodes of the service, if they are known: a snapshot of all of them is whole.
+    pub everyone: Option<BTreeSet<NodeId>>,
+    /// How much harm is too much.
+    pub harm: harm::HarmLimits,
+    /// How long after a filter acted, and a snapshot was gathered because of that, the next one is.
+    pub hit_pause_ms: u64,
     /// Whether snapshots are searched here.
     pub checks: bool,
     /// Faults a path may contain.
@@ -113,6 +132,11 @@ impl Default for Options {
             mode: Mode::Audit,
             property_modes: BTreeMap::new(),
             properties: String::new(),
+            file_modes: BTreeMap::new(),
+            file_names: None,
+            everyone: None,
+            harm: harm::HarmLimits::default(),
+            hit_pause_ms: 1_000,
             checks: true,
             faults: Faults::default(),
             budget: Budget {
@@ -169,7 +193,7 @@ pub enum Output {
     },
     /// Keep the past paths where a restart finds them.
     SavePaths(Vec<u8>),
-    /// Gather a snapshot soon: a neighbor's warning waits for one.
+    /// Gather a snapshot soon: a neighbor's warning waits for one, or a filter has acted.
     Gather,
     /// Kill the checker and start another.
     RestartChecker {
@@ -185,9 +209,9 @@ pub struct Counts {
     pub predictions: u64,
     /// Predictions without a safe filter.
     pub unhelpful: u64,
-    /// Events kept from their handlers by filters.
+    /// Events kept from their handlers, by filters or by the immediate safety check.
     pub behaviour_changes: u64,
-    /// Events kept from their handlers by the immediate safety check.
+    /// Those of them kept back by the immediate safety check.
     pub check_engagements: u64,
     /// Violations that a snapshot showed to have happened.
     pub uncaught_violations: u64,
@@ -248,6 +272,10 @@ pub struct Counts {
     pub paths_prevented: u64,
     /// Checkers started anew.
     pub checker_restarts: u64,
+    /// Properties that fell back to audit because they did too much harm.
+    pub harm_fallbacks: u64,
+    /// Snapshots gathered because a filter acted.
+    pub hit_gathers: u64,
     /// Records dropped because too many waited.
     pub records_dropped: u64,
     /// What failed while the service went on, by name.
@@ -298,6 +326,15 @@ pub struct Controller {
     active: BTreeMap<FilterId, leases::Active>,
     disarmed: Vec<leases::Disarmed>,
     shared: sharing::Sharing,
+    /// The modes an operator set.
+    set_modes: BTreeMap<String, Mode>,
+    /// The properties the service brings along, once a checker has told.
+    service_names: Option<BTreeSet<String>>,
+    harm: harm::Ledger,
+    /// Properties that had no answer in the last run, by name.
+    unjudged: BTreeMap<String, unjudged::Unjudged>,
+    /// Before when no further snapshot is asked for because a filter acted.
+    gather_after: Time,
     counts: Counts,
     records_waiting: usize,
     outputs: VecDeque<Output>,
@@ -308,6 +345,7 @@ impl Controller {
     pub fn new(me: NodeId, options: Options, paths: Paths) -> Self {
         Self {
             me,
+            harm: harm::Ledger::new(options.harm),
             options,
             paths,
             host: None,
@@ -323,6 +361,10 @@ impl Controller {
             active: BTreeMap::new(),
             disarmed: Vec::new(),
             shared: sharing::Sharing::default(),
+            set_modes: BTreeMap::new(),
+            service_names: None,
+            unjudged: BTreeMap::new(),
+            gather_after: Time::from_millis(0),
             counts: Counts::default(),
             records_waiting: 0,
             outputs: VecDeque::new(),
@@ -334,12 +376,13 @@ impl Controller {
         match message {
             HostToAgent::Hello(hello) => self.attach(now, hello),
             HostToAgent::Goodbye(_) => self.handle_host_gone(now, "it ended in good order"),
-            HostToAgent::Stats(stats) => self.take_stats(stats),
-            HostToAgent::FilterHit(hit) => self.filter_hit(&hit),
+            HostToAgent::Stats(stats) => self.take_stats(now, stats),
+            HostToAgent::FilterHit(hit) => self.filter_hit(now, &hit),
             HostToAgent::FilterEnded(ended) => self.filter_ended(now, &ended),
             HostToAgent::PredictionAnswer(answer) => self.prediction_answered(&answer),
             HostToAgent::Veto(veto) => {
                 if veto.acted {
+                    self.counts.behaviour_changes += 1;
                     self.counts.check_engagements += 1;
                 } else {
                     self.counts.audit_vetoes += 1;
@@ -376,6 +419,8 @@ impl Controller {
         }
         self.host_epoch += 1;
         self.settled = None;
+        self.harm.handle_host_gone();
+        self.unjudged.clear();
         self.log(What::HostDown {
             why: why.to_owned(),
         });
@@ -385,7 +430,8 @@ impl Controller {
     /// Takes in what the checker says.
     pub fn handle_checker(&mut self, now: Time, message: CheckerToAgent) {
         match message {
-            CheckerToAgent::Ready(_) => {
+            CheckerToAgent::Ready(ready) => {
+                self.learn_names(ready.properties);
                 self.checker_ready = true;
                 self.start_pending(now);
             }
@@ -418,16 +464,24 @@ impl Controller {
         self.watch_checker(now);
         self.expire_filters(now);
         self.disarmed.retain(|disarmed| disarmed.until > now);
+        self.end_pauses(now);
         self.expire_told(now);
     }
 
-    /// Learns that the options are others now. Rules go to the host at once, the rest counts from the next run on; the
-    /// modes of the new options replace what was set at run time.
+    /// Learns that the options are others now. Rules go to the host at once, the rest counts from the next run on. What an
+    /// operator set at run time stays for the properties whose own modes are as before.
     pub fn handle_options(&mut self, now: Time, options: Options) {
         let mode = options.mode;
         let changed = self.options.mode != mode;
-        self.options = options;
+        let before = std::mem::replace(&mut self.options, options);
+        let options = &self.options;
+        self.set_modes.retain(|name, _| {
+            before.property_modes.get(name) == options.property_modes.get(name)
+                && before.file_modes.get(name) == options.file_modes.get(name)
+        });
+        self.harm.set_limits(options.harm);
         self.settled = None;
+        self.complain_about_names();
         if changed {
             self.tell_mode(mode);
         }
@@ -448,7 +502,7 @@ impl Controller {
     pub fn poll_timeout(&self) -> Option<Time> {
         let run = self.run.as_ref().map(|run| run.deadline);
         let filters = self.active.values().map(leases::Active::overdue);
-        filters.chain(run).min()
+        filters.chain(run).chain(self.harm.poll_timeout()).min()
     }
 
     /// Returns how this controller behaves.
@@ -503,16 +557,9 @@ impl Controller {
         if self.host.is_none() {
             return;
         }
-        let modes = self.options.property_modes.iter();
         let rules = Rules {
             properties: self.options.properties.clone(),
-            modes: modes
-                .map(|(property, &mode)| PropertyMode {
-                    property: property.clone(),
-                    mode,
-                })
-                .take(scry_protocol::limit::PROPERTIES_MAX)
-                .collect(),
+            modes: self.own_modes(),
             isolate: self.options.isolate,
             deadline_ms: self.options.check_deadline_ms,
             surroundings_age_ms_max: self.options.surroundings_age_ms_max,
@@ -523,10 +570,13 @@ impl Controller {
     }
 
     /// Counts are since the host's start, and a frame may be lost: what is new is the difference.
-    fn take_stats(&mut self, stats: Stats) {
+    fn take_stats(&mut self, now: Time, stats: Stats) {
         let Some(host) = &mut self.host else {
             return;
         };
+        let steers = |active: &leases::Active| active.in_force && active.filter.mode == Mode::Steer;
+        let steered = self.active.values().any(steers);
+        let fallen = self.harm.handle_stats(now, &stats, steered);
         self.counts.actions += stats.events.saturating_sub(host.stats.events);
         let unchecked = stats.unchecked_events;
         self.counts.unchecked += unchecked.saturating_sub(host.stats.unchecked_events);
@@ -537,6 +587,47 @@ impl Controller {
         if dropped > 0 {
             let detail = "the host dropped what this agent did not read in time";
             self.fail_open("socket-full", dropped, detail.to_owned());
+        }
+        if !fallen.is_empty() {
+            self.fall_back(now, fallen);
+        }
+    }
+
+    /// Properties that do too much harm are in audit from now on.
+    fn fall_back(&mut self, now: Time, fallen: Vec<harm::Fallen>) {
+        for harm::Fallen {
+            property,
+            why,
+            until,
+        } in fallen
+        {
+            self.counts.harm_fallbacks += 1;
+            self.log(What::Harm {
+                mode: Word(self.mode_of(&property)),
+                property,
+                why,
+                pause_ms: until.map(|until| until.millis_since(now)),
+            });
+        }
+        self.settled = None;
+        self.tell_rules();
+        self.lower_filters(now);
+    }
+
+    /// Properties whose pause is over may do again what they may.
+    fn end_pauses(&mut self, now: Time) {
+        let back = self.harm.handle_timeout(now);
+        for fallen in &back {
+            self.log(What::Harm {
+                mode: Word(self.mode_of(&fallen.property)),
+                property: fallen.property.clone(),
+                why: "the pause is over".to_owned(),
+                pause_ms: None,
+            });
+        }
+        if !back.is_empty() {
+            self.settled = None;
+            self.tell_rules();
         }
     }
 
@@ -605,5 +696,6 @@ fn failure_name(failure: Failure) -> &'static str {
         Failure::CheckpointTooLarge => "checkpoint-too-large",
         Failure::CheckOverShare => "check-over-share",
         Failure::PropertyPanicked => "property-panicked",
+        Failure::VetoesDisarmed => "vetoes-disarmed",
     }
 }

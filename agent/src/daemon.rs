@@ -17,6 +17,7 @@ mod status;
 use scry_protocol::NodeId;
 use scry_protocol::link::checker::CheckerToAgent;
 use scry_protocol::link::host::{Hello, HostToAgent};
+use scry_protocol::record::Word;
 use tokio::sync::oneshot;
 
 pub(crate) use start::{ANSWER_WAIT, run};
@@ -95,13 +96,24 @@ pub(crate) enum Ask {
         mode: Mode,
         /// About which property; all if absent.
         property: Option<String>,
-        /// Done.
-        done: oneshot::Sender<()>,
+        /// What counts now, or why not.
+        done: oneshot::Sender<Result<ModeSet, String>>,
     },
     /// To read the configuration again.
     Reload(oneshot::Sender<Result<Reloaded, String>>),
     /// To gather a snapshot now.
     Snapshot(oneshot::Sender<Result<SnapshotSummary, String>>),
+}
+
+/// What became of a mode that an operator set.
+#[derive(Clone, Debug, serde::Serialize)]
+pub(crate) struct ModeSet {
+    /// The property; all if absent.
+    pub(crate) property: Option<String>,
+    /// The mode that counts now.
+    pub(crate) mode: Word<scry_protocol::filter::Mode>,
+    /// Why it is not the one that was set, if so.
+    pub(crate) why: Option<String>,
 }
 
 /// What a reload did.

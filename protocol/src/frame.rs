@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::varint;
 
 /// The version of all links. It rises with every change that an older reader would misread.
-pub const VERSION: u8 = 2;
+pub const VERSION: u8 = 3;
 
 /// The header's most bytes.
 const HEADER_BYTES_MAX: usize = 2 + 4;

@@ -39,6 +39,8 @@ pub const TEXT_BYTES_MAX: usize = 4 << 10;
 pub const FILTERS_MAX: usize = 256;
 /// Properties of one job.
 pub const PROPERTIES_MAX: usize = 256;
+/// Properties whose harm a host counts one by one.
+pub const HARM_MAX: usize = 64;
 /// A property file.
 pub const PROPERTY_FILE_BYTES_MAX: usize = 1 << 20;
 /// Past paths given with one job, and violations in one report.

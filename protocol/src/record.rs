@@ -299,7 +299,7 @@ kinds! {
     "filter-lapsed" FilterLapsed {
         /// The property it protected.
         property: String,
-        /// Why: `lapsed`, `hits-used`, `withdrawn`, `disarmed`, `agent-gone`, `killed`, `host-gone`, `not-proved-again`, `handled-by-service` or `mode`.
+        /// Why: `lapsed`, `hits-used`, `withdrawn`, `disarmed`, `agent-gone`, `killed`, `host-gone`, `not-proved-again`, `danger-passed`, `handled-by-service` or `mode`.
         why: String,
         /// How often it matched.
         hits: u64,
@@ -413,6 +413,25 @@ kinds! {
         property: Option<String>,
         /// Who changed it.
         by: String,
+    }
+    /// A property took too much from the service and is in audit for a while, or that is over.
+    "harm" Harm {
+        /// The property.
+        property: String,
+        /// How much may be done about it now.
+        mode: Word<Mode>,
+        /// What it took, or that its pause is over.
+        why: String,
+        /// How long it stays in audit, in milliseconds; until an operator sets a mode if absent.
+        pause_ms: Option<u64>,
+    }
+    /// A property had no answer in any state of a run: that it is not violated means nothing. Written once, until a run has
+    /// judged it.
+    "never-judged" Unjudged {
+        /// The property.
+        property: String,
+        /// Why.
+        why: String,
     }
     /// Something failed and the service went on unprotected.
     "failed-open" FailedOpen {

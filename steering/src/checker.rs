@@ -23,9 +23,11 @@ pub mod start;
 
 use std::collections::BTreeSet;
 
-use scry_protocol::limit::{FILTERS_MAX, NAME_BYTES_MAX, TEXT_BYTES_MAX};
+use scry_protocol::filter::Mode;
+use scry_protocol::limit::{FILTERS_MAX, NAME_BYTES_MAX, PROPERTIES_MAX, TEXT_BYTES_MAX};
 use scry_protocol::link::checker::{
-    CheckerToAgent, Ended, Found, Job, Lasting, Progress, Replayed, Report, Violation as Told,
+    CheckerToAgent, Ended, Found, Job, Lasting, Progress, Replayed, Report, Unjudged,
+    Violation as Told,
 };
 use scry_protocol::{NodeId, ViolationId};
 
@@ -36,7 +38,7 @@ use crate::model::event::Step;
 use crate::model::fault::Faults;
 use crate::model::simulation::Simulation;
 use crate::properties;
-use crate::property::Property;
+use crate::property::{Property, Scope};
 use crate::service::Service;
 use crate::trace;
 
@@ -86,10 +88,15 @@ impl<S: Service> Checker<S> {
     pub fn run(&mut self, job: &Job, shell: &mut dyn Shell) {
         let restored = self.properties(&job.properties).and_then(|properties| {
             let start = start::restore::<S>(&job.snapshot, faults_of(job));
-            Ok((properties, start.map_err(|error| error.to_string())?))
+            let mut start = start.map_err(|error| error.to_string())?;
+            if !job.whole {
+                start.state = start.state.in_scope(Scope::Partial);
+            }
+            Ok((judged(job, properties), start))
         });
         let mut counts = Counts::default();
         let mut lasting = Vec::new();
+        let mut unjudged = Vec::new();
         let (ended, violations, detail) = match restored {
             Err(reason) => (Ended::Unreadable, 0, reason),
             Ok((properties, Start { state, remarks })) => {
@@ -103,9 +110,11 @@ impl<S: Service> Checker<S> {
                     told: BTreeSet::new(),
                     proved: Vec::new(),
                     lasting: Vec::new(),
+                    unjudged: Vec::new(),
                 };
                 let ended = run.all(&mut counts);
                 lasting = std::mem::take(&mut run.lasting);
+                unjudged = std::mem::take(&mut run.unjudged);
                 (ended, run.told.len() as u32, run.remarks.join("; "))
             }
         };
@@ -117,6 +126,7 @@ impl<S: Service> Checker<S> {
             violations,
             detail: cut(detail, TEXT_BYTES_MAX),
             lasting,
+            unjudged,
         }));
     }
 
@@ -152,6 +162,8 @@ struct Run<'a, S: Service> {
     proved: Vec<(ViolationId, Remedies)>,
     /// What nothing changed in the search.
     lasting: Vec<Lasting>,
+    /// Properties without an answer in any state of the search.
+    unjudged: Vec<Unjudged>,
 }
 
 impl<S: Service> Run<'_, S> {
@@ -185,7 +197,8 @@ impl<S: Service> Run<'_, S> {
                 return self.remarks.push(remark);
             }
             let replayed = match path::read::<S>(&past.path) {
-                Ok(old) => replay::replay(&self.start, &old, &self.properties),
+                Ok(old) => replay::replay(&self.start, &old, &self.properties)
+                    .filter(|replayed| !is_off(self.job, &replayed.property)),
                 Err(error) => {
                     let remark = format!("the past path of {}: {error}", past.violation);
                     self.remarks.push(remark);
@@ -227,15 +240,23 @@ impl<S: Service> Run<'_, S> {
                 return Ended::Unreadable;
             }
         };
-        let ended = self.go_on(&mut search, counts);
+        let ended = self.follow(&mut search, counts);
         let lasting = search.lasting().into_iter();
         self.lasting = lasting
             .map(|(node, properties)| Lasting { node, properties })
             .collect();
+        let unjudged = search.unjudged().into_iter().take(PROPERTIES_MAX);
+        self.unjudged = unjudged
+            .map(|unjudged| Unjudged {
+                property: cut(unjudged.property, NAME_BYTES_MAX),
+                why: cut(unjudged.why, NAME_BYTES_MAX),
+            })
+            .collect();
         ended
     }
 
-    fn go_on(&mut self, search: &mut Search<S>, counts: &mut Counts) -> Ended {
+    /// Continues a search to its end, and tells what it finds.
+    fn follow(&mut self, search: &mut Search<S>, counts: &mut Counts) -> Ended {
         let budget = self.job.budget;
         let mut pace = Pace::default();
         let mut known = 0;
@@ -248,6 +269,10 @@ impl<S: Service> Run<'_, S> {
             let (found, count) = search.found(known);
             known = count;
             for violation in found {
+                if is_off(self.job, &violation.property) {
+                    // Handlers that panic are found whether anybody wants to know or not.
+                    continue;
+                }
                 if self.told.len() >= budget.violations_max as usize {
                     return Ended::Budget;
                 }
@@ -342,6 +367,17 @@ impl<S: Service> Run<'_, S> {
         remedies.filters.truncate(FILTERS_MAX);
         remedies
     }
+}
+
+/// Lists the properties that a job is about.
+fn judged<S: Service>(job: &Job, mut properties: Vec<Property<S>>) -> Vec<Property<S>> {
+    properties.retain(|property| !is_off(job, property.name()));
+    properties
+}
+
+fn is_off(job: &Job, property: &str) -> bool {
+    let own = job.modes.iter().find(|own| own.property == property);
+    own.is_some_and(|own| own.mode == Mode::Off)
 }
 
 /// How many steps a slice has: as many as fit into [`SLICE_MS`], by what the last slices took.

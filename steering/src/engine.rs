@@ -23,6 +23,6 @@ pub mod tables;
 pub mod transitions;
 pub mod world;
 
-pub use judge::{Finding, PANIC_PROPERTY};
+pub use judge::{Finding, PANIC_PROPERTY, Unjudged};
 pub use transitions::{Transitions, Typed};
 pub use world::World;

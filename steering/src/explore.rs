@@ -27,7 +27,7 @@ pub use strategy::Strategy;
 use scry_protocol::NodeId;
 
 use crate::engine::budget::BudgetTooLarge;
-use crate::engine::judge::{Finding, PANIC_PROPERTY};
+use crate::engine::judge::{Finding, PANIC_PROPERTY, Unjudged};
 use crate::engine::transitions::{Transitions, Typed};
 use crate::engine::world::World;
 use crate::explore::breadth::Breadth;
@@ -207,6 +207,11 @@ impl<S: Service> Search<S> {
         }
     }
 
+    /// Lists the properties that had no answer in any state so far.
+    pub fn unjudged(&self) -> Vec<Unjudged> {
+        self.world.transitions().unjudged()
+    }
+
     /// Spells out the states that wait to be expanded. Between two calls of [`advance`](Self::advance) with one step,
     /// every state that is found waits once, so that all of them together are the states visited; only a depth-first
     /// search leaves out those at its bound.
@@ -274,6 +279,7 @@ impl<S: Service> Search<S> {
             node_states: self.world.node_states(),
             violations: confirmed.into_iter().flatten().collect(),
             unconfirmed,
+            unjudged: transitions.unjudged(),
         }
     }
 
@@ -300,11 +306,12 @@ impl<S: Service> Search<S> {
             .iter()
             .map(|&position| self.world.members()[position])
             .collect();
-        let views = state.views();
+        let (views, scope) = (state.views(), state.scope());
         let (property, explanation) = match self.world.properties().get(found.finding.property) {
-            Some(property) if property.judge(&views) == Judgement::Violated => {
-                (property.name().to_owned(), property.explain(&views))
-            }
+            Some(property) if property.judge_in(scope, &views) == Judgement::Violated => (
+                property.name().to_owned(),
+                property.explain_in(scope, &views),
+            ),
             Some(_) => return None,
             None => {
                 let id = nodes.first()?;

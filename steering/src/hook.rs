@@ -27,6 +27,7 @@
 mod contact;
 mod disarm;
 mod gate;
+mod harm;
 mod inbox;
 mod kind;
 mod lease;
@@ -64,11 +65,12 @@ use crate::checkpoint::{Messages, Time};
 use crate::hook::contact::Seen;
 use crate::hook::disarm::Peer;
 use crate::hook::number::Numbers;
-use crate::hook::shared::Shared;
+use crate::hook::shared::{Shared, lock};
 use crate::hook::socket::Thread;
 
 pub use disarm::Disarm;
 pub use gate::{Gate, Occurrence, Verdict};
+pub use harm::Kept;
 pub use inbox::Request;
 pub use kind::kind_of;
 pub use lease::{INSTALLED_MAX, LEASE_MS_MAX};
@@ -172,6 +174,7 @@ pub struct Hook {
     vetoed_events: u64,
     held_events: u64,
     unchecked_events: u64,
+    answered_calls: u64,
     failures: BTreeMap<u8, u64>,
     report_at: Time,
     thread: Option<JoinHandle<()>>,
@@ -228,6 +231,7 @@ impl Hook {
             vetoed_events: 0,
             held_events: 0,
             unchecked_events: 0,
+            answered_calls: 0,
             failures: BTreeMap::new(),
             report_at: now.after_millis(REPORT_MS),
             thread: None,
@@ -523,6 +527,16 @@ impl Hook {
         self.unchecked_events = count;
     }
 
+    /// Counts what a veto did to the service; what filters do is counted where they act.
+    pub fn count_harm(&mut self, property: &str, kept: Kept) {
+        lock(&self.shared.counts.harm).note(property, kept);
+    }
+
+    /// Counts a call whose handler ran.
+    pub fn count_answered(&mut self) {
+        self.answered_calls += 1;
+    }
+
     /// Reports that something failed and the service went on unprotected.
     pub fn failed_open(&mut self, failure: Failure, detail: impl Into<String>) {
         let count = self.failures.entry(failure.into()).or_default();
@@ -549,6 +563,8 @@ impl Hook {
             vetoed_events: self.vetoed_events,
             held_events: self.held_events,
             unchecked_events: self.unchecked_events,
+            answered_calls: self.answered_calls,
+            harm: lock(&self.shared.counts.harm).list(),
         }
     }
 

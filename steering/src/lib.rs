@@ -62,6 +62,6 @@ pub use explore::{Limits, Options, Report, Search, Strategy, Violation};
 pub use model::{Act, Event, Fault, Faults, Simulation, Step, System};
 #[cfg(feature = "cli")]
 pub use program::{Bug, Program, Request, Scenario};
-pub use property::{Judgement, Property, View};
+pub use property::{Judgement, Property, Scope, View};
 pub use scry_protocol::NodeId;
 pub use service::{Handling, Prediction, Service, Transport, Value};

@@ -43,6 +43,23 @@
 //! index out of bounds, division by zero) is unknown there. `&&`, `||`, `all` and `exists` find an answer in spite of
 //! it where one side suffices. A property that is unknown is not violated.
 //!
+//! # When not every node is in view
+//!
+//! Beside a running service a node may be silent, or only the neighbors are looked at. `nodes` is then a part of the
+//! nodes there are, and an answer counts only if it would be the same with any others:
+//!
+//! | expression | what it says of a part of the nodes |
+//! |---|---|
+//! | `nodes.all(n, …)` | a node for which it is false is enough; if there is none, it holds as far as can be seen |
+//! | `nodes.exists(n, …)` | a node for which it is true is enough; if there is none, it is unknown |
+//! | `nodes.exists_one(n, …)` | false if there are two, else unknown |
+//! | `size(nodes) <= 3` | false if there are four, else it holds as far as can be seen |
+//! | `size(nodes) == 3` | false if there are four, else unknown |
+//! | `x in nodes.map(…)` | true if it is there, else unknown |
+//! | `distinct(…)`, `sets.…` | in the same way: what more nodes cannot change counts |
+//!
+//! A property that has no answer in any state of a search is reported as never judged.
+//!
 //! # Limits
 //!
 //! Files, names and expressions have limits in length, nesting and number, the constants below. A file that breaks one
@@ -78,7 +95,7 @@ mod trace;
 mod value;
 
 pub use check::call::EXPRESSION_MACROS_MAX;
-pub use diagnostic::{Complaint, DIAGNOSTICS_MAX, Diagnostic, Diagnostics};
+pub use diagnostic::{Complaint, DIAGNOSTICS_MAX, Diagnostic, Diagnostics, closest};
 pub use file::{FILE_BYTES_MAX, Kind, Mode, NAME_BYTES_MAX, PROPERTIES_MAX, PropertyFile};
 pub use scan::{EXPRESSION_BRACKETS_MAX, EXPRESSION_BYTES_MAX, EXPRESSION_TOKENS_MAX};
 pub use schema::Schema;

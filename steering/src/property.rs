@@ -3,6 +3,18 @@
 //! A property sees nodes, never the network (E-10). By its shape it is judged once per local state, once per pair of
 //! projected values, or once per tuple of projected values, however many global states contain them (DESIGN §6).
 //! A property that depends on something a partial view does not show is [`Judgement::Unknown`], never violated (A-79).
+//!
+//! # Views that do not show every node
+//!
+//! A running service is rarely seen whole: a node is silent, or only the neighbors' states are at hand. The [`Scope`] of a
+//! view says whether there may be nodes beside those in view. In [`Scope::Partial`] a property is violated only if it
+//! stays violated whatever other nodes there are:
+//!
+//! - a property [of one node](Property::node) or [of two](Property::pair) is judged of the nodes in view: what is wrong
+//!   with them stays wrong;
+//! - a property [of all nodes](Property::global) is unknown, unless its author says that more nodes never mend it
+//!   ([`Property::monotone`]) or judges partial views himself ([`Property::global_in_view`]);
+//! - in a property file the expression itself shows it: what was found counts, what was not found is unknown.
 
 use std::any::Any;
 use std::fmt;
@@ -25,10 +37,27 @@ pub struct View<'a, S: Service> {
     pub timers: &'a [S::Timer],
 }
 
+/// Whether a view shows every node.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+pub enum Scope {
+    /// There are no nodes but those in view.
+    #[default]
+    Whole,
+    /// There may be others.
+    Partial,
+}
+
+impl Scope {
+    /// Tells whether there are no nodes but those in view.
+    pub fn is_whole(self) -> bool {
+        self == Self::Whole
+    }
+}
+
 /// What came out of looking at a state.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Judgement {
-    /// The property holds.
+    /// The property holds, as far as the nodes in view show.
     Holds,
     /// The property is broken.
     Violated,
@@ -61,9 +90,9 @@ pub type Project<S> = Arc<dyn Fn(&View<'_, S>) -> Option<Projection> + Send + Sy
 pub type JudgePair =
     Arc<dyn Fn((NodeId, &Projection), (NodeId, &Projection)) -> Judgement + Send + Sync>;
 /// Judges the projections of all nodes in view that have one, by rising id.
-pub type JudgeAll = Arc<dyn Fn(&[(NodeId, &Projection)]) -> Judgement + Send + Sync>;
+pub type JudgeAll = Arc<dyn Fn(Scope, &[(NodeId, &Projection)]) -> Judgement + Send + Sync>;
 /// Says in words what is wrong in a state that violates the property.
-pub type Explain<S> = Arc<dyn Fn(&[View<'_, S>]) -> String + Send + Sync>;
+pub type Explain<S> = Arc<dyn Fn(Scope, &[View<'_, S>]) -> String + Send + Sync>;
 
 /// A projected value whose type only its property knows.
 #[derive(Clone)]
@@ -102,17 +131,33 @@ impl<S: Service> Property<S> {
     }
 
     /// A property of all nodes together. A node whose projection is `None` is not shown to `judge`.
+    ///
+    /// Where there may be nodes out of view it is unknown; see [`monotone`](Self::monotone) and
+    /// [`global_in_view`](Self::global_in_view).
     pub fn global<P: Eq + Hash + Send + Sync + 'static>(
         name: impl Into<String>,
         project: impl Fn(&View<'_, S>) -> Option<P> + Send + Sync + 'static,
         judge: impl Fn(&[(NodeId, &P)]) -> bool + Send + Sync + 'static,
     ) -> Self {
-        let judge: JudgeAll = Arc::new(move |all| {
+        Self::global_in_view(name, project, move |scope, all| match scope {
+            Scope::Whole => judge(all).into(),
+            Scope::Partial => Judgement::Unknown,
+        })
+    }
+
+    /// A property of all nodes together that judges partial views too. In [`Scope::Partial`], `judge` may answer
+    /// [`Judgement::Violated`] only if no further nodes could mend it.
+    pub fn global_in_view<P: Eq + Hash + Send + Sync + 'static>(
+        name: impl Into<String>,
+        project: impl Fn(&View<'_, S>) -> Option<P> + Send + Sync + 'static,
+        judge: impl Fn(Scope, &[(NodeId, &P)]) -> Judgement + Send + Sync + 'static,
+    ) -> Self {
+        let judge: JudgeAll = Arc::new(move |scope, all| {
             let values: Vec<(NodeId, &P)> = all
                 .iter()
                 .map(|(id, projection)| (*id, projection.expect_value()))
                 .collect();
-            judge(&values).into()
+            judge(scope, &values)
         });
         Self::of_shape(
             name,
@@ -132,11 +177,31 @@ impl<S: Service> Property<S> {
         }
     }
 
+    /// Declares that some nodes that violate it violate it together with any others too, as with "at most two nodes
+    /// lead": a partial view is then judged as if it were whole. Properties of one node and of two are so by themselves.
+    #[must_use]
+    pub fn monotone(mut self) -> Self {
+        if let Shape::Global(project, judge) = self.shape {
+            let judge: JudgeAll = Arc::new(move |_, all| judge(Scope::Whole, all));
+            self.shape = Shape::Global(project, judge);
+        }
+        self
+    }
+
     /// Adds what to say about a state that violates it.
     #[must_use]
     pub fn saying(
-        mut self,
+        self,
         explain: impl Fn(&[View<'_, S>]) -> String + Send + Sync + 'static,
+    ) -> Self {
+        self.saying_in(move |_, views| explain(views))
+    }
+
+    /// Adds what to say about a state that violates it, depending on whether every node is in view.
+    #[must_use]
+    pub fn saying_in(
+        mut self,
+        explain: impl Fn(Scope, &[View<'_, S>]) -> String + Send + Sync + 'static,
     ) -> Self {
         self.explain = Some(Arc::new(explain));
         self
@@ -152,13 +217,23 @@ impl<S: Service> Property<S> {
         &self.shape
     }
 
-    /// Says what is wrong in a state that violates it, if it can.
+    /// Says what is wrong in a whole state that violates it, if it can.
     pub fn explain(&self, views: &[View<'_, S>]) -> Option<String> {
-        self.explain.as_ref().map(|explain| explain(views))
+        self.explain_in(Scope::Whole, views)
     }
 
-    /// Judges a state without any memory: the reference for what the engine remembers.
+    /// Says what is wrong with the nodes in view, if it can.
+    pub fn explain_in(&self, scope: Scope, views: &[View<'_, S>]) -> Option<String> {
+        self.explain.as_ref().map(|explain| explain(scope, views))
+    }
+
+    /// Judges a whole state without any memory: the reference for what the engine remembers.
     pub fn judge(&self, views: &[View<'_, S>]) -> Judgement {
+        self.judge_in(Scope::Whole, views)
+    }
+
+    /// Judges the nodes in view, given by rising id, without any memory.
+    pub fn judge_in(&self, scope: Scope, views: &[View<'_, S>]) -> Judgement {
         match &self.shape {
             Shape::Node(judge) => worst(views.iter().map(|view| judge(view))),
             Shape::Pair(project, judge) => {
@@ -171,12 +246,8 @@ impl<S: Service> Property<S> {
             }
             Shape::Global(project, judge) => {
                 let seen = projections(views, project);
-                judge(
-                    &seen
-                        .iter()
-                        .map(|(id, projection)| (*id, projection))
-                        .collect::<Vec<_>>(),
-                )
+                let shown = seen.iter().map(|(id, projection)| (*id, projection));
+                judge(scope, &shown.collect::<Vec<_>>())
             }
         }
     }

@@ -15,7 +15,7 @@
 //! |---|---|
 //! | `trial` | the handler on a copy, and the properties on what comes of it |
 //! | `trials` | the ways to make one ([`Isolate`]), and what it is made with |
-//! | `share`, `patience` | how much time may be spent, how much held and refused |
+//! | `share`, `patience`, `limit` | how much time may be spent, how much held, how much refused |
 //! | `auditor` | trials beside the event path |
 //! | `memory` | verdicts that need not be asked for again |
 //! | `child` | a trial in a forked process, with a deadline |
@@ -25,6 +25,7 @@
 
 mod auditor;
 mod child;
+mod limit;
 mod memory;
 mod patience;
 mod share;
@@ -49,12 +50,14 @@ use crate::property::{Projection, Shape, View};
 use crate::runtime::guard::{Examined, Guard, Notice, Refusal, Reviewed, Scene};
 use crate::runtime::run::{caught, run};
 use crate::safety::auditor::{Audited, Auditor, Copied};
+use crate::safety::limit::{Allowance, VetoCounts};
 use crate::safety::patience::Patience;
 use crate::safety::share::Share;
 use crate::safety::trial::{Accusation, Verdict};
 use crate::safety::trials::{Case, Trials, Tried};
 use crate::service::Service;
 
+pub use limit::VetoLimits;
 pub use speculator::serve;
 
 /// How many notices wait for the agent before the oldest go.
@@ -70,6 +73,7 @@ pub struct SafetyCheck<S: Service> {
     auditor: Option<Auditor<S>>,
     share: Share,
     patience: Patience,
+    vetoes: VetoCounts,
     /// Neighbors whose states did not change between the last two times they were told.
     unchanged: BTreeSet<NodeId>,
     unchecked_count: u64,
@@ -92,12 +96,20 @@ impl<S: Service> SafetyCheck<S> {
             auditor: None,
             share: Share::default(),
             patience: Patience::default(),
+            vetoes: VetoCounts::default(),
             unchanged: BTreeSet::new(),
             unchecked_count: 0,
             stale_told: false,
             share_told: None,
             notices: VecDeque::new(),
         }
+    }
+
+    /// Sets how often events may be refused.
+    #[must_use]
+    pub fn limited(mut self, limits: VetoLimits) -> Self {
+        self.vetoes = VetoCounts::new(limits);
+        self
     }
 
     /// Takes rules. If they do not fit the service, nothing is checked until better ones come.
@@ -298,6 +310,15 @@ impl<S: Service> SafetyCheck<S> {
         mode == Mode::Steer && properties.any(|p| self.mode_of(p.name(), mode) == Mode::Steer)
     }
 
+    /// Counts a veto that is about to happen, unless there were too many.
+    fn may_veto(&mut self, property: &str) -> bool {
+        let allowed = self.vetoes.allow(Instant::now(), property);
+        if allowed == Allowance::Disarmed {
+            self.fail(Failure::VetoesDisarmed, property.to_owned());
+        }
+        allowed == Allowance::Veto
+    }
+
     fn would_veto(&mut self, accusation: Accusation, event: String, elapsed_us: u64) {
         self.notice(Notice::WouldVeto(Veto {
             property: accusation.property,
@@ -369,8 +390,7 @@ impl<S: Service> Guard<S> for SafetyCheck<S> {
             Weighed::Nothing => Examined::Pass(performed),
             Weighed::Suspect(property) => Examined::Suspect { property },
             Weighed::Guilty(accusation) => {
-                let refused = !self.refusal_breaks(scene)
-                    && self.patience.may_refuse(scene.now, &accusation.property);
+                let refused = !self.refusal_breaks(scene) && self.may_veto(&accusation.property);
                 if refused {
                     return Examined::Veto(accusation.into());
                 }
@@ -411,7 +431,7 @@ impl<S: Service> Guard<S> for SafetyCheck<S> {
             Outcome::NotTogether
         } else if self.refusal_breaks(scene) {
             Outcome::RefusalBreaks
-        } else if !self.patience.may_refuse(scene.now, &accusation.property) {
+        } else if !self.may_veto(&accusation.property) {
             Outcome::Limited
         } else {
             return Reviewed::Refuse(accusation.into());

@@ -6,6 +6,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
+use crate::controller::status::PropertyStatus;
 use crate::daemon::Status;
 
 type Labels = Vec<(&'static str, String)>;
@@ -188,6 +189,7 @@ fn steering(metrics: &mut Metrics, status: &Status) {
         "Past paths kept",
         level(status.steering.past_paths as u64),
     );
+    by_property(metrics, status);
     let counts = serde_json::to_value(&status.steering.counts).expect("counts can be written");
     let Some(counts) = counts.as_object() else {
         return;
@@ -210,6 +212,59 @@ fn steering(metrics: &mut Metrics, status: &Status) {
             }
         }
     }
+}
+
+/// Writes what is known of each property.
+fn by_property(metrics: &mut Metrics, status: &Status) {
+    let each = |value: fn(&PropertyStatus) -> u64| {
+        let of = |property: &PropertyStatus| {
+            let labels = vec![("property", property.property.clone())];
+            (labels, value(property))
+        };
+        let all = status.steering.properties.iter().map(of);
+        all.collect::<Vec<_>>()
+    };
+    let levels = |values: Vec<(Labels, u64)>| {
+        let values = values.into_iter();
+        values
+            .map(|(labels, value)| (labels, level(value)))
+            .collect::<Vec<_>>()
+    };
+    metrics.level(
+        "property_mode",
+        "How much may be done about it: 0 off, 1 audit, 2 steer",
+        levels(each(|property| u8::from(property.mode.0).into())),
+    );
+    metrics.level(
+        "property_unjudged_runs",
+        "Runs in a row that could not judge it",
+        levels(each(|property| property.unjudged_runs)),
+    );
+    metrics.level(
+        "property_lost_per_mille",
+        "Thousandths of the node's actions that it cost of late",
+        levels(each(|property| property.lost_per_mille)),
+    );
+    metrics.counts(
+        "property_dropped",
+        "Messages dropped for its sake",
+        each(|property| property.dropped),
+    );
+    metrics.counts(
+        "property_reset",
+        "Connections reset for its sake",
+        each(|property| property.reset),
+    );
+    metrics.counts(
+        "property_refused",
+        "Calls refused for its sake",
+        each(|property| property.refused),
+    );
+    metrics.counts(
+        "property_delayed",
+        "Events put off for its sake",
+        each(|property| property.delayed),
+    );
 }
 
 fn level(value: u64) -> i64 {

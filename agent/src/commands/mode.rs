@@ -12,7 +12,8 @@ pub(crate) struct SetMode {
     /// off: nothing; audit: predict and report; steer: prevent.
     #[arg(value_enum)]
     mode: Mode,
-    /// Only for the property of this name. The lower of its mode and the global one counts.
+    /// Only for the property of this name. The lowest of this, the global mode, the property file's and the configuration's
+    /// counts.
     #[arg(long)]
     property: Option<String>,
     #[command(flatten)]
@@ -26,16 +27,17 @@ impl SetMode {
     }
 }
 
-/// Sets a mode and says so.
+/// Sets a mode, and says which one counts now.
 pub(crate) fn set(target: &Target, mode: Mode, property: Option<&str>) -> u8 {
     let body = json!({ "mode": mode, "property": property });
     match target.ask("POST", "/mode", Some(&body)) {
-        Ok(_) => {
-            let mode = serde_json::to_value(mode).unwrap_or_default();
-            let mode = mode.as_str().unwrap_or_default();
+        Ok(answer) => {
+            let word = |name: &str| answer.get(name).and_then(serde_json::Value::as_str);
+            let mode = word("mode").unwrap_or("-");
+            let why = word("why").map_or(String::new(), |why| format!(" ({why})"));
             match property {
-                Some(property) => println!("{property}: {mode}"),
-                None => println!("{mode}"),
+                Some(property) => println!("{property}: {mode}{why}"),
+                None => println!("{mode}{why}"),
             }
             EXIT_FINE
         }

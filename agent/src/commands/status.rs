@@ -38,17 +38,10 @@ fn text(status: &Value) -> String {
         format!("node        {}", word("/node")),
         format!("mode        {}", word("/steering/mode")),
     ];
-    if let Some(modes) = status
-        .pointer("/steering/property_modes")
-        .and_then(Value::as_object)
-    {
-        for (property, mode) in modes {
-            lines.push(format!(
-                "            {} for {property}",
-                mode.as_str().unwrap_or("-")
-            ));
-        }
+    if let Some(file) = status.get("killed_by").and_then(Value::as_str) {
+        lines.push(format!("            the kill file {file} is there"));
     }
+    lines.extend(properties(status));
     lines.push(match status.pointer("/steering/host") {
         Some(Value::Object(_)) => format!(
             "service     {} {} (process {})",
@@ -121,4 +114,39 @@ fn text(status: &Value) -> String {
         ));
     }
     lines.join("\n") + "\n"
+}
+
+/// Says which properties are in another mode than the global one, which were never judged, and what they cost.
+fn properties(status: &Value) -> Vec<String> {
+    let mut lines = Vec::new();
+    let global = status.pointer("/steering/mode");
+    let all = status.pointer("/steering/properties");
+    for property in all.and_then(Value::as_array).into_iter().flatten() {
+        let word = |name: &str| property.get(name).and_then(Value::as_str);
+        let count = |name: &str| property.get(name).and_then(Value::as_u64).unwrap_or(0);
+        let name = word("property").unwrap_or("-");
+        if property.get("mode") != global {
+            let why = word("why").map_or(String::new(), |why| format!(" ({why})"));
+            let mode = word("mode").unwrap_or("-");
+            lines.push(format!("            {mode} for {name}{why}"));
+        }
+        if let Some(why) = word("unjudged") {
+            lines.push(format!("            never judged: {name} ({why})"));
+        }
+        let harm = [
+            ("refused", "calls refused"),
+            ("reset", "connections reset"),
+            ("dropped", "messages dropped"),
+            ("delayed", "events put off"),
+        ];
+        let harm: Vec<String> = harm
+            .iter()
+            .filter(|(key, _)| count(key) > 0)
+            .map(|(key, what)| format!("{} {what}", count(key)))
+            .collect();
+        if !harm.is_empty() {
+            lines.push(format!("            {} for {name}", harm.join(", ")));
+        }
+    }
+    lines
 }

@@ -5,8 +5,11 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use scry::checkpoint::neighborhood::NEIGHBORS_MAX;
+use scry::engine::PANIC_PROPERTY;
+use scry::properties::closest;
 use scry_protocol::limit::NAME_BYTES_MAX;
 
+use super::Properties;
 use super::read::Reading;
 use super::sections::{Configuration, Source};
 use crate::certificate::Identity;
@@ -154,10 +157,14 @@ pub(super) fn values(reading: &mut Reading<'_>, configuration: &Configuration) {
         ("checker.time_ms", checker.time_ms),
         ("checker.grace_ms", checker.grace_ms),
         ("steering.ttl_ms", steering.ttl_ms),
+        ("steering.harm_pause_ms", steering.harm_pause_ms),
     ] {
         if value > DAY_MS {
             wrong(path, "is more than a day", None);
         }
+    }
+    if steering.harm_max > 100 {
+        wrong("steering.harm_max", "is more than everything (100)", None);
     }
     // Beyond this, the bits of a burst no longer fit the account that is kept of them.
     if checkpoint.burst_bytes > BURST_BYTES_MAX {
@@ -177,6 +184,39 @@ pub(super) fn values(reading: &mut Reading<'_>, configuration: &Configuration) {
             Some("write `127.0.0.1:7701` or `/run/scry/admin.sock`"),
         );
     }
+}
+
+/// Checks that every mode is of a property in the file. Without a file the service has to tell which there are.
+pub(super) fn modes(
+    reading: &mut Reading<'_>,
+    configuration: &Configuration,
+    properties: &Properties,
+) {
+    let Some(names) = &properties.names else {
+        return;
+    };
+    let names: Vec<&str> = names
+        .iter()
+        .map(String::as_str)
+        .chain([PANIC_PROPERTY])
+        .collect();
+    for name in configuration.properties.modes.keys() {
+        if names.contains(&name.as_str()) {
+            continue;
+        }
+        let path = ["properties".to_owned(), "modes".to_owned(), name.clone()];
+        let help = match closest(name, names.iter().copied()) {
+            Some(close) => format!("did you mean {close:?}?"),
+            None => format!("the file has {}", quoted(&names)),
+        };
+        let what = "is not a property of the property file";
+        reading.complain(&path, what, Some(&help));
+    }
+}
+
+fn quoted(names: &[&str]) -> String {
+    let quoted: Vec<String> = names.iter().map(|name| format!("{name:?}")).collect();
+    quoted.join(", ")
 }
 
 const DAY_MS: u64 = 24 * 60 * 60 * 1000;

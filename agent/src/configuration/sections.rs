@@ -77,6 +77,7 @@ sections! {
         /// The cluster's authority, PEM: whoever it signed is a peer.
         authority: PathBuf = "/etc/scry/authority.pem".into(),
         /// The nodes whose agents this one may ask, as { id = 2, address = "host:port" }. The node itself may be among them.
+        /// A snapshot that shows all of them counts as the whole service.
         known: Vec<Peer> = Vec::new(),
     }
 
@@ -166,7 +167,8 @@ sections! {
     Properties {
         /// The property file; empty for the properties of the service itself.
         file: PathBuf = PathBuf::new(),
-        /// Modes of single properties, by name. The lower of this and the global mode counts.
+        /// Modes of single properties, by name. The lowest of this, the global mode, the property file's and what an operator
+        /// sets counts. A name that no property has is an error.
         modes: BTreeMap<String, Mode> = BTreeMap::new(),
     }
 
@@ -178,6 +180,11 @@ sections! {
         ttl_ms: u64 = 30_000,
         /// How often a filter may act.
         hits_max: u64 = 1_000,
+        /// Per cent of the node's actions that may be lost for the sake of one property. Beyond that, or if the service gets
+        /// only half as much done, the property is in audit for a while; 0 for no limit.
+        harm_max: u32 = 3,
+        /// How long it then stays in audit; 0 until an operator sets a mode.
+        harm_pause_ms: u64 = 600_000,
         /// Whether the service is told of a prediction first, and may handle it itself instead of a filter.
         tell_service: bool = false,
         /// While this file exists, nothing is steered: the service looks for it too. Empty for none.
@@ -275,6 +282,16 @@ impl From<Mode> for scry_protocol::filter::Mode {
             Mode::Off => Self::Off,
             Mode::Audit => Self::Audit,
             Mode::Steer => Self::Steer,
+        }
+    }
+}
+
+impl From<scry::properties::Mode> for Mode {
+    fn from(mode: scry::properties::Mode) -> Self {
+        match mode {
+            scry::properties::Mode::Off => Self::Off,
+            scry::properties::Mode::Audit => Self::Audit,
+            scry::properties::Mode::Steer => Self::Steer,
         }
     }
 }

@@ -30,6 +30,8 @@ pub(super) struct Active {
     asked: BTreeSet<ViolationId>,
     /// Whether something in this run relies on it.
     relied_on: bool,
+    /// The violations it was proved to prevent.
+    prevents: BTreeSet<ViolationId>,
 }
 
 impl Active {
@@ -164,11 +166,16 @@ impl Controller {
         }
         let id = filter.id;
         let there = self.active.get(&id);
-        if let Some(active) = there.filter(|active| active.run == case.run && active.in_force) {
+        let renewed = there.is_some_and(|active| active.in_force);
+        if let Some(active) = self
+            .active
+            .get_mut(&id)
+            .filter(|active| active.run == case.run && active.in_force)
+        {
             // Another violation of this run is prevented by the same filter, whose lease has just begun.
+            active.prevents.insert(case.violation);
             return active.filter.mode;
         }
-        let renewed = there.is_some_and(|active| active.in_force);
         let frame = InstallFilters {
             run: case.run,
             filters: vec![filter.clone()],
@@ -239,7 +246,10 @@ impl Controller {
             in_force: false,
             asked: BTreeSet::new(),
             relied_on: false,
+            prevents: BTreeSet::new(),
         });
+        let mut prevents = before.prevents;
+        prevents.insert(filter.violation);
         let active = Active {
             filter,
             run,
@@ -248,6 +258,7 @@ impl Controller {
             in_force: before.in_force,
             asked: before.asked,
             relied_on: same_run && before.relied_on,
+            prevents,
         };
         self.active.entry(active.filter.id).or_insert(active)
     }
@@ -349,6 +360,21 @@ impl Controller {
         u32::try_from(unproved.len()).unwrap_or(u32::MAX)
     }
 
+    /// A path that led to a violation does so no longer. A filter on a call or a timer that no other prediction needs falls
+    /// now, not with its lease or the end of the run. One on a message stays until the run ends without proving it: the
+    /// message it has dropped is not on its way any more, but may be sent again.
+    pub(super) fn danger_passed(&mut self, run: RunId, violation: ViolationId) {
+        let mut over = Vec::new();
+        for (&id, active) in &mut self.active {
+            let waits = matches!(active.filter.matcher, Matcher::Message { .. });
+            let was_last = active.prevents.remove(&violation) && active.prevents.is_empty();
+            if was_last && !waits && active.run != run {
+                over.push(id);
+            }
+        }
+        self.withdraw(&over, "danger-passed");
+    }
+
     /// The hook has dropped all of them by itself.
     pub(super) fn forget_filters(&mut self, why: &str) {
         for active in std::mem::take(&mut self.active).into_values() {
@@ -371,7 +397,16 @@ impl Controller {
         }
     }
 
-    pub(super) fn filter_hit(&mut self, hit: &FilterHit) {
+    /// A filter that acted takes something from the service: whether it still must is looked at as soon as possible.
+    fn look_again(&mut self, now: Time) {
+        if now >= self.gather_after {
+            self.gather_after = now.after_millis(self.options.hit_pause_ms);
+            self.counts.hit_gathers += 1;
+            self.outputs.push_back(Output::Gather);
+        }
+    }
+
+    pub(super) fn filter_hit(&mut self, now: Time, hit: &FilterHit) {
         // A hit may be told after the filter's end; it is written down all the same.
         let (new, property, owner) = match self.active.get_mut(&hit.filter) {
             Some(active) => {
@@ -388,6 +423,7 @@ impl Controller {
         };
         if hit.acted {
             self.counts.behaviour_changes += new;
+            self.look_again(now);
         } else {
             self.counts.audit_hits += new;
         }

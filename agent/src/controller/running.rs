@@ -289,6 +289,7 @@ impl Controller {
             happened: BTreeSet::new(),
             shared,
         });
+        let whole = self.is_whole(&waiting.snapshot);
         let job = Job {
             run: waiting.run,
             snapshot: waiting.snapshot,
@@ -296,6 +297,8 @@ impl Controller {
             faults: self.options.faults,
             budget: self.options.budget,
             past_paths,
+            whole,
+            modes: self.own_modes(),
         };
         self.outputs
             .push_back(Output::Checker(Box::new(job).into()));
@@ -360,6 +363,9 @@ impl Controller {
             shared_by: from.map(Shown),
         };
         self.log(Entry::new(what).of_run(run_id).of_violation(violation));
+        if !replayed.errs {
+            self.danger_passed(run_id, violation);
+        }
         let installed = if replayed.errs {
             // What the checker names is what is broken here; a neighbor's claim counts only where it names nothing.
             let named = replayed
@@ -510,6 +516,7 @@ impl Controller {
         self.lasting = lasting
             .map(|lasting| (lasting.node, lasting.properties))
             .collect();
+        self.note_unjudged(report.unjudged);
         self.settle(now, report.ended);
         self.end_run(now, &ended, &report.detail);
     }

@@ -111,7 +111,8 @@ impl Controller {
         let Some(host) = &self.host else {
             return false;
         };
-        if !self.options.share_paths {
+        // A path that is shared may be steered by there: it takes the mode in which this node would do so itself.
+        if !self.options.share_paths || self.mode_of(&violation.property) != Mode::Steer {
             return false;
         }
         let key = (to, violation.id);

@@ -13,8 +13,14 @@ pub struct Status {
     pub node: Shown<NodeId>,
     /// How much may be done at all.
     pub mode: Word<Mode>,
-    /// Properties with a mode of their own.
+    /// Properties in another mode than the global one.
     pub property_modes: BTreeMap<String, Word<Mode>>,
+    /// What is known of each property.
+    pub properties: Vec<PropertyStatus>,
+    /// How much the service got done without filters that act.
+    pub pace_free: harm::Pace,
+    /// And with such filters in force, of late.
+    pub pace_steered: harm::Pace,
     /// The host, if one is attached.
     pub host: Option<HostStatus>,
     /// Whether a checker is up.
@@ -33,6 +39,31 @@ pub struct Status {
     pub shared_paths_waiting: usize,
     /// What was counted.
     pub counts: Counts,
+}
+
+/// One property.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+pub struct PropertyStatus {
+    /// Its name.
+    pub property: String,
+    /// How much may be done about it.
+    pub mode: Word<Mode>,
+    /// What keeps that from being more.
+    pub why: Option<String>,
+    /// Why the last run could not judge it, if so.
+    pub unjudged: Option<String>,
+    /// In how many runs in a row.
+    pub unjudged_runs: u64,
+    /// Messages dropped for its sake since the agent started.
+    pub dropped: u64,
+    /// Connections reset.
+    pub reset: u64,
+    /// Calls refused.
+    pub refused: u64,
+    /// Events put off.
+    pub delayed: u64,
+    /// Thousandths of the node's actions that it cost of late.
+    pub lost_per_mille: u64,
 }
 
 /// The attached host.
@@ -106,13 +137,19 @@ pub struct FilterStatus {
 impl Controller {
     /// Tells how this controller is doing.
     pub fn status(&self, now: Time) -> Status {
-        let modes = self.options.property_modes.iter();
+        let properties = self.property_status();
+        let (pace_free, pace_steered) = self.harm.paces();
         Status {
             node: Shown(self.me),
             mode: Word(self.options.mode),
-            property_modes: modes
-                .map(|(property, &mode)| (property.clone(), Word(mode)))
+            property_modes: properties
+                .iter()
+                .filter(|property| property.mode.0 != self.options.mode)
+                .map(|property| (property.property.clone(), property.mode))
                 .collect(),
+            properties,
+            pace_free,
+            pace_steered,
             host: self.host.as_ref().map(|host| HostStatus {
                 service: host.service.clone(),
                 version: host.version.clone(),
@@ -137,6 +174,30 @@ impl Controller {
             shared_paths_waiting: self.shared.waiting_count(),
             counts: self.counts.clone(),
         }
+    }
+}
+
+impl Controller {
+    fn property_status(&self) -> Vec<PropertyStatus> {
+        let of = |property: String| {
+            let allowed = self.allowed(&property);
+            let harm = self.harm.total().get(&property);
+            let harm = harm.cloned().unwrap_or_default();
+            let unjudged = self.unjudged.get(&property);
+            PropertyStatus {
+                mode: Word(allowed.mode),
+                why: allowed.why,
+                unjudged: unjudged.map(|unjudged| unjudged.why.clone()),
+                unjudged_runs: unjudged.map_or(0, |unjudged| unjudged.runs),
+                dropped: harm.dropped,
+                reset: harm.reset,
+                refused: harm.refused,
+                delayed: harm.delayed,
+                lost_per_mille: self.harm.lost_per_mille(&property),
+                property,
+            }
+        };
+        self.properties().into_iter().map(of).collect()
     }
 }
 

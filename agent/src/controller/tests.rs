@@ -16,8 +16,10 @@ use scry_protocol::{Body, CheckpointNumber, Content, RunId, Snapshot};
 use super::*;
 
 mod failing;
+mod modes;
 mod settled;
 mod steering;
+mod unharmed;
 mod with_neighbors;
 
 const ME: NodeId = NodeId::new(1);
@@ -93,6 +95,7 @@ impl Bench {
         self.checker(Ready {
             service: "randtree".to_owned(),
             version: "1".to_owned(),
+            properties: ["one root", "no cycle"].map(str::to_owned).to_vec(),
         });
     }
 
@@ -272,6 +275,7 @@ fn report(run: RunId, ended: Ended) -> Report {
         violations: 0,
         detail: String::new(),
         lasting: Vec::new(),
+        unjudged: Vec::new(),
     }
 }
 

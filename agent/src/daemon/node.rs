@@ -17,7 +17,7 @@ use tracing::{debug, error, info, warn};
 
 use super::journal::Journal;
 use super::status::{CheckpointStatus, ConfigurationStatus, PeerStatus};
-use super::{Ask, Fact, Reloaded, SnapshotSummary, Status, options};
+use super::{Ask, Fact, ModeSet, Reloaded, SnapshotSummary, Status, options};
 use crate::configuration::{Loaded, environment};
 use crate::link::checker::Checker;
 use crate::link::host::HostLink;
@@ -170,15 +170,58 @@ impl Node {
                 warn!(file = %file.display(), "the kill file is there: nothing is steered");
                 self.standing.killed = Some(self.controller.options().mode);
                 let off = scry_protocol::filter::Mode::Off;
-                self.controller.handle_mode(now, None, off, BY);
+                self.set_mode(now, off, BY);
             }
             (false, Some(mode)) => {
                 info!("the kill file is gone");
                 self.standing.killed = None;
-                self.controller.handle_mode(now, None, mode, BY);
+                self.set_mode(now, mode, BY);
             }
             _ => {}
         }
+    }
+
+    fn set_mode(&mut self, now: Time, mode: scry_protocol::filter::Mode, by: &str) {
+        // A mode of everything has no name that could be wrong.
+        let _ = self.controller.handle_mode(now, None, mode, by);
+    }
+
+    /// Sets what an operator wants, and tells what counts now.
+    fn set_operator_mode(
+        &mut self,
+        now: Time,
+        property: Option<String>,
+        mode: scry_protocol::filter::Mode,
+    ) -> Result<ModeSet, String> {
+        let kill_file = self.loaded.configuration.steering.kill_file.display();
+        let killed = format!("the kill file {kill_file} is there");
+        if property.is_none() && self.standing.killed.is_some() {
+            // It counts once the kill file is gone.
+            self.standing.killed = Some(mode);
+            return Ok(ModeSet {
+                property,
+                mode: Word(scry_protocol::filter::Mode::Off),
+                why: Some(killed),
+            });
+        }
+        info!(
+            %mode,
+            property = property.as_deref().map(shown),
+            "an operator set the mode"
+        );
+        let allowed = self
+            .controller
+            .handle_operator(now, property.as_deref(), mode)
+            .map_err(|unknown| unknown.to_string())?;
+        let why = match self.standing.killed {
+            Some(_) => Some(killed),
+            None => allowed.why.filter(|_| allowed.mode != mode),
+        };
+        Ok(ModeSet {
+            property,
+            mode: Word(allowed.mode),
+            why,
+        })
     }
 
     fn is_attached(&self, serial: u64) -> bool {
@@ -319,20 +362,8 @@ impl Node {
                 property,
                 done,
             } => {
-                if property.is_none() && self.standing.killed.is_some() {
-                    // It counts once the kill file is gone.
-                    self.standing.killed = Some(mode.into());
-                    let _ = done.send(());
-                    return;
-                }
-                info!(
-                    ?mode,
-                    property = property.as_deref().map(shown),
-                    "an operator set the mode"
-                );
-                self.controller
-                    .handle_mode(now, property.as_deref(), mode.into(), "an operator");
-                let _ = done.send(());
+                let set = self.set_operator_mode(now, property, mode.into());
+                let _ = done.send(set);
             }
             Ask::Reload(answer) => {
                 let reloaded = self.reload(now);
@@ -399,9 +430,6 @@ impl Node {
             self.standing.killed = Some(options.mode);
             options.mode = self.controller.options().mode;
         }
-        if before.properties.modes == after.properties.modes {
-            options.property_modes = self.controller.options().property_modes.clone();
-        }
         self.controller.handle_options(now, options);
         self.loaded = new;
     }
@@ -421,6 +449,10 @@ impl Node {
                 reloads: standing.reloads,
                 reloads_failed: standing.reloads_failed,
             },
+            killed_by: standing.killed.map(|_| {
+                let file = &self.loaded.configuration.steering.kill_file;
+                file.display().to_string()
+            }),
             steering: self.controller.status(self.now()),
             host_process: standing.host.as_ref().and_then(|link| link.process),
             peers: self.peer_status(),

@@ -1,5 +1,6 @@
 //! From the configuration to the options of the checkpoint manager and the controller.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::controller;
@@ -73,17 +74,31 @@ pub(super) fn controller(loaded: &Loaded) -> controller::Options {
         properties,
         steering,
         safety,
+        peers,
         ..
     } = &loaded.configuration;
     let faults = &checker.faults;
+    let modes = |modes: &BTreeMap<String, configuration::Mode>| {
+        let modes = modes.iter();
+        modes
+            .map(|(name, mode)| (name.clone(), (*mode).into()))
+            .collect()
+    };
+    let known = peers.known.iter().map(|peer| peer.id);
+    // Without peers there is nobody but this node; with peers of whom none is named, nobody knows who there is.
+    let everyone = (!peers.known.is_empty() || peers.listen.is_empty())
+        .then(|| known.chain([loaded.node]).collect());
     controller::Options {
         mode: steering.mode.into(),
-        property_modes: properties
-            .modes
-            .iter()
-            .map(|(name, mode)| (name.clone(), (*mode).into()))
-            .collect(),
-        properties: loaded.properties.clone(),
+        property_modes: modes(&properties.modes),
+        properties: loaded.properties.text.clone(),
+        file_modes: modes(&loaded.properties.modes),
+        file_names: loaded.properties.names.clone(),
+        everyone,
+        harm: controller::harm::HarmLimits {
+            share_percent_max: steering.harm_max,
+            pause_ms: steering.harm_pause_ms,
+        },
         checks: checkpoint.gather,
         faults: Faults {
             resets: faults.resets,

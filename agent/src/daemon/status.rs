@@ -17,6 +17,8 @@ pub(crate) struct Status {
     pub(crate) uptime_ms: u64,
     /// The configuration.
     pub(crate) configuration: ConfigurationStatus,
+    /// The kill file, while it is there and holds everything off.
+    pub(crate) killed_by: Option<String>,
     /// What the controller does: modes, service, runs, filters, counts.
     pub(crate) steering: controller::Status,
     /// The process of the service, if one is attached and visible.

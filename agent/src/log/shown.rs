@@ -57,9 +57,12 @@ fn colour(what: &What) -> Option<&'static str> {
         What::Violation { .. } | What::FailedOpen { .. } | What::CheckerRestart { .. } => Some(RED),
         What::ConfigReload { loaded: false, .. } | What::Replay { errs: true, .. } => Some(RED),
         What::FilterHit { .. } | What::Veto { .. } | What::FilterRejected { .. } => Some(YELLOW),
-        What::Quota { .. } | What::PeerDown { .. } | What::HostDown { .. } | What::Mode { .. } => {
-            Some(YELLOW)
-        }
+        What::Quota { .. }
+        | What::PeerDown { .. }
+        | What::HostDown { .. }
+        | What::Mode { .. }
+        | What::Harm { .. }
+        | What::Unjudged { .. } => Some(YELLOW),
         What::FilterInstalled { .. } | What::FilterProved { .. } => Some(GREEN),
         What::Snapshot { .. } | What::Run { .. } => Some(DIM),
         _ => None,
@@ -248,6 +251,19 @@ pub fn sentence(what: &What) -> String {
                 .map_or(String::new(), |property| format!(" for {property}"));
             format!("{mode}{whose}, by {by}")
         }
+        What::Harm {
+            property,
+            mode,
+            why,
+            pause_ms,
+        } => {
+            let pause = match pause_ms {
+                Some(pause_ms) => format!(" for {}", duration(*pause_ms)),
+                None => String::new(),
+            };
+            format!("now {mode}{pause}: {why}, for {property}")
+        }
+        What::Unjudged { property, why } => format!("{property}: {why}"),
         What::FailedOpen {
             failure,
             count,

@@ -27,6 +27,9 @@ fn measured() -> BTreeSet<String> {
     let file = configuration(&scratch.0, 1, &ports, QUIET);
     let agent = Agent::start(&scratch.0, 1, &file);
     let _host = TinyHost::attach(&agent, &[]);
+    // Some are of a property, and there is one here only if somebody speaks of it.
+    let (code, said) = agent.ask("POST", "/mode", r#"{"mode":"audit","property":"x"}"#);
+    assert_eq!(code, 200, "{said}");
     // Some are there only once there is a snapshot, and some once something failed: this agent has no checker.
     let metrics = until("a snapshot, and a failure", || {
         agent.ask("POST", "/snapshot", "");

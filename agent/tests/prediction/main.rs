@@ -45,6 +45,14 @@ const CASES: &[(&str, fn())] = &[
         "a_112_the_immediate_check_needs_no_prediction",
         without_a_checker,
     ),
+    (
+        "a_property_that_refuses_everything_falls_back_to_audit",
+        harm_is_bounded,
+    ),
+    (
+        "the_mode_in_a_property_file_counts_and_names_must_exist",
+        modes_by_name,
+    ),
 ];
 
 fn main() -> ExitCode {
@@ -310,6 +318,69 @@ fn without_a_checker() {
     assert!(pair.records("violation").is_empty(), "nobody predicted it");
     assert_eq!(pair.tally("runs"), 0);
     assert!(pair.tally("check_engagements") >= 1);
+}
+
+/// Nobody needs the property that stops this service: after a while it is answered again.
+fn harm_is_bounded() {
+    let mut pair = Pair::start(false, false);
+    pair.record("filter-installed");
+    assert_is_refused(&mut pair);
+    until("an answer", || {
+        pair.count().get("done").is_some().then_some(())
+    });
+    let harm = pair.record("harm");
+    assert_eq!(harm["property"], SMALL);
+    assert_eq!(harm["mode"], "audit");
+    assert!(
+        harm["why"].as_str().unwrap().contains("calls refused"),
+        "{harm}"
+    );
+    let status = pair.agent.status();
+    let shown = &status["steering"]["properties"];
+    let shown = shown.as_array().unwrap().iter();
+    let shown = shown.clone().find(|of| of["property"] == SMALL).unwrap();
+    assert_eq!(shown["mode"], "audit", "{shown}");
+    assert!(shown["refused"].as_u64().unwrap() >= 16, "{shown}");
+    let text = pair.agent.command(&["status"]).stdout;
+    let text = String::from_utf8_lossy(&text).into_owned();
+    assert!(text.contains("too much harm"), "{text}");
+    // An operator can have it back at once.
+    let set = pair.agent.command(&["mode", "steer", "--property", SMALL]);
+    let said = String::from_utf8_lossy(&set.stdout).into_owned();
+    assert_eq!(said, format!("{SMALL}: steer\n"));
+}
+
+fn modes_by_name() {
+    let folder = Scratch::new();
+    let file = folder.0.join("properties.toml");
+    let text = format!("[[property]]\nname = \"{SMALL}\"\nmode = \"audit\"\n");
+    std::fs::write(&file, text).unwrap();
+    let more = format!(
+        "[safety]\nisolate = \"off\"\n[checkpoint]\nperiod_ms = 100\n[properties]\nfile = {file:?}\n"
+    );
+    let mut pair = Pair::with(false, &more);
+    let installed = pair.record("filter-installed");
+    assert_eq!(installed["mode"], "audit", "{installed}");
+    let answer = pair.count();
+    assert!(answer.get("done").is_some(), "it only watches: {answer}");
+    let set = |mode: &str, name: &str| {
+        let set = pair.agent.command(&["mode", mode, "--property", name]);
+        let said = [set.stdout, set.stderr].concat();
+        let said = String::from_utf8_lossy(&said).into_owned();
+        (set.status.success(), said)
+    };
+    let (fine, said) = set("steer", SMALL);
+    assert!(fine, "{said}");
+    assert_eq!(
+        said,
+        format!("{SMALL}: audit (the property file says so)\n")
+    );
+    let (fine, said) = set("off", "nope");
+    assert!(!fine, "{said}");
+    assert!(said.contains("there is no property \"nope\""), "{said}");
+    assert!(said.contains(SMALL), "{said}");
+    let (fine, said) = set("off", "no handler panics");
+    assert!(fine, "{said}");
 }
 
 /// The node may count until the filter is there, but not too far.

@@ -12,6 +12,7 @@ use crate::limit::{
     PATHS_MAX, PROPERTIES_MAX, PROPERTY_FILE_BYTES_MAX, SMALL_FRAME_BYTES_MAX,
     SNAPSHOT_FRAME_BYTES_MAX, TEXT_BYTES_MAX, TRACE_BYTES_MAX,
 };
+use crate::link::host::PropertyMode;
 use crate::link::messages;
 use crate::snapshot::{Snapshot, coded};
 
@@ -29,13 +30,13 @@ messages! {
     /// What a checker tells its agent.
     pub enum CheckerToAgent {
         /// It is up; the first frame.
-        0x41 Ready(Ready) up to SMALL_FRAME_BYTES_MAX,
+        0x41 Ready(Ready) up to CHECKPOINT_FRAME_BYTES_MAX,
         /// A past path was replayed on the new snapshot; comes before any search.
         0x42 Replayed(Replayed) up to CHECKPOINT_FRAME_BYTES_MAX,
         /// It is still searching.
         0x43 Progress(Progress) up to SMALL_FRAME_BYTES_MAX,
         /// It is done.
-        0x44 Report(Report) up to SMALL_FRAME_BYTES_MAX,
+        0x44 Report(Report) up to CHECKPOINT_FRAME_BYTES_MAX,
         /// It found a violation; comes as soon as its remedies are proved, while the search goes on.
         0x45 Found(Box<Found>) up to CHECKPOINT_FRAME_BYTES_MAX,
     }
@@ -58,6 +59,12 @@ pub struct Job {
     /// Paths that led to violations before, to be replayed first.
     #[serde(with = "limit::List::<PATHS_MAX>")]
     pub past_paths: Vec<PastPath>,
+    /// Whether the snapshot shows every node the service has. If not, properties that further nodes could mend are
+    /// unknown.
+    pub whole: bool,
+    /// How much may be done about properties, by name; those without an entry may be steered. What is off is not looked at.
+    #[serde(with = "limit::List::<PROPERTIES_MAX>")]
+    pub modes: Vec<PropertyMode>,
 }
 
 /// How many faults of each kind a path may contain.
@@ -116,6 +123,9 @@ pub struct Ready {
     /// Its version.
     #[serde(with = "limit::Text::<NAME_BYTES_MAX>")]
     pub version: String,
+    /// The names of the properties the service brings along.
+    #[serde(with = "limit::List::<PROPERTIES_MAX>")]
+    pub properties: Vec<String>,
 }
 
 /// What came of replaying a past path.
@@ -162,6 +172,9 @@ pub struct Report {
     /// For each member, the properties that read something of it which nothing changed in the whole search.
     #[serde(with = "limit::List::<MEMBERS_MAX>")]
     pub lasting: Vec<Lasting>,
+    /// Properties that had no answer in any state, so that nothing follows from their not being violated.
+    #[serde(with = "limit::List::<PROPERTIES_MAX>")]
+    pub unjudged: Vec<Unjudged>,
 }
 
 /// What is lasting about a node: whatever happens to it, a reset included, these properties read the same of it.
@@ -172,6 +185,17 @@ pub struct Lasting {
     /// The properties, by name.
     #[serde(with = "limit::List::<PROPERTIES_MAX>")]
     pub properties: Vec<String>,
+}
+
+/// A property that had no answer in any state of a search.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+pub struct Unjudged {
+    /// Its name.
+    #[serde(with = "limit::Text::<NAME_BYTES_MAX>")]
+    pub property: String,
+    /// Why, for people.
+    #[serde(with = "limit::Text::<NAME_BYTES_MAX>")]
+    pub why: String,
 }
 
 /// A violation that a search found.

@@ -7,9 +7,9 @@ use crate::checkpoint::Body;
 use crate::filter::{Filter, Mode};
 use crate::id::{CheckpointNumber, FilterId, Incarnation, NodeId, RunId, ViolationId};
 use crate::limit::{
-    self, CHANNELS_MAX, CHECKPOINT_FRAME_BYTES_MAX, CONTACTS_MAX, FILTERS_MAX, MEMBERS_MAX,
-    NAME_BYTES_MAX, PATH_BYTES_MAX, PROPERTIES_MAX, PROPERTY_FILE_BYTES_MAX, SMALL_FRAME_BYTES_MAX,
-    SNAPSHOT_FRAME_BYTES_MAX, TEXT_BYTES_MAX,
+    self, CHANNELS_MAX, CHECKPOINT_FRAME_BYTES_MAX, CONTACTS_MAX, FILTERS_MAX, HARM_MAX,
+    MEMBERS_MAX, NAME_BYTES_MAX, PATH_BYTES_MAX, PROPERTIES_MAX, PROPERTY_FILE_BYTES_MAX,
+    SMALL_FRAME_BYTES_MAX, SNAPSHOT_FRAME_BYTES_MAX, TEXT_BYTES_MAX,
 };
 use crate::link::messages;
 use crate::snapshot::coded;
@@ -163,6 +163,27 @@ pub struct Stats {
     /// Events that ran, or were looked at beside the event path, without the immediate safety check: it had used up its
     /// share of time.
     pub unchecked_events: u64,
+    /// Calls of the application whose handlers ran.
+    pub answered_calls: u64,
+    /// What filters and vetoes did to the service, by property. Beyond [`HARM_MAX`] properties the rest has an empty name.
+    #[serde(with = "limit::List::<HARM_MAX>")]
+    pub harm: Vec<Harm>,
+}
+
+/// What was done to the service for the sake of one property, since the host started.
+#[derive(Clone, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
+pub struct Harm {
+    /// The property's name.
+    #[serde(with = "limit::Text::<NAME_BYTES_MAX>")]
+    pub property: String,
+    /// Messages that never reached their handlers.
+    pub dropped: u64,
+    /// Connections that were reset, in most cases together with a message that counts as dropped.
+    pub reset: u64,
+    /// Calls that were refused.
+    pub refused: u64,
+    /// Timers and messages that were put off: they happen later.
+    pub delayed: u64,
 }
 
 /// A filter matched an event.
@@ -294,6 +315,8 @@ coded! {
         CheckOverShare = 7 "the immediate check used up its share of time",
         /// A property panicked on a state: what it says is unknown.
         PropertyPanicked = 8 "a property panicked",
+        /// The immediate check refused too much for the sake of one property, and only watches that one for a while.
+        VetoesDisarmed = 9 "the immediate check refused too much and only watches",
     }
 }
 

@@ -8,11 +8,11 @@ use scry_protocol::delta::Delta;
 use scry_protocol::filter::{Action, Filter, Matcher, Mode};
 use scry_protocol::link::checker::{
     AgentToChecker, Budget, Cancel, CheckerToAgent, Ended, Faults, Found, Job, Lasting, PastPath,
-    Progress, Ready, Replayed, Report, Violation,
+    Progress, Ready, Replayed, Report, Unjudged, Violation,
 };
 use scry_protocol::link::host::{
     AgentToHost, Arrived, AskNeighbors, Checkpoint, Contact, Contacts, FailedOpen, FilterEnded,
-    FilterHit, Goodbye, Hello, HostToAgent, InstallFilters, LookAgain, Neighbor, Neighbors,
+    FilterHit, Goodbye, Harm, Hello, HostToAgent, InstallFilters, LookAgain, Neighbor, Neighbors,
     Predicted, PredictionAnswer, PropertyMode, Rules, SetMode, Stats, Surroundings, Suspicion,
     TakeCheckpoint, Veto, Welcome, WithdrawFilters,
 };
@@ -211,6 +211,14 @@ pub(crate) fn host_to_agent(dice: &mut Dice) -> HostToAgent {
             vetoed_events: dice.number(),
             held_events: dice.number(),
             unchecked_events: dice.number(),
+            answered_calls: dice.number(),
+            harm: list(dice, 3, |dice| Harm {
+                property: text(dice),
+                dropped: dice.number(),
+                reset: dice.number(),
+                refused: dice.number(),
+                delayed: dice.number(),
+            }),
         }
         .into(),
         5 => FilterHit {
@@ -435,6 +443,11 @@ pub(crate) fn agent_to_checker(dice: &mut Dice) -> AgentToChecker {
             violation: ViolationId::new(dice.number()),
             path: dice.bytes(50),
         }),
+        whole: dice.flag(),
+        modes: list(dice, 3, |dice| PropertyMode {
+            property: text(dice),
+            mode: coded(dice),
+        }),
     })
     .into()
 }
@@ -453,6 +466,7 @@ pub(crate) fn checker_to_agent(dice: &mut Dice) -> CheckerToAgent {
         0 => Ready {
             service: text(dice),
             version: text(dice),
+            properties: list(dice, 3, text),
         }
         .into(),
         1 => Replayed {
@@ -487,6 +501,10 @@ pub(crate) fn checker_to_agent(dice: &mut Dice) -> CheckerToAgent {
             lasting: list(dice, 3, |dice| Lasting {
                 node: node(dice),
                 properties: list(dice, 3, text),
+            }),
+            unjudged: list(dice, 3, |dice| Unjudged {
+                property: text(dice),
+                why: text(dice),
             }),
         }
         .into(),

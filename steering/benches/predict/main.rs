@@ -91,6 +91,8 @@ fn measure<S: Service>(
             violations_max: 16,
         },
         past_paths: Vec::new(),
+        whole: true,
+        modes: Vec::new(),
     };
     let (mut restores, mut founds) = (Vec::new(), Vec::new());
     for _ in 0..runs {

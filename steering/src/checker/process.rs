@@ -12,7 +12,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Instant;
 
 use scry_protocol::frame::{self, Decoder};
-use scry_protocol::limit::NAME_BYTES_MAX;
+use scry_protocol::limit::{NAME_BYTES_MAX, PROPERTIES_MAX};
 use scry_protocol::link::checker::{AgentToChecker, CheckerToAgent, Job, Ready};
 
 use crate::checker::{Checker, Shell, cut, sandbox};
@@ -63,6 +63,11 @@ fn work<S: Service>(stream: UnixStream, jobs: &Receiver<Box<Job>>, cancelled: &A
     link.tell(CheckerToAgent::Ready(Ready {
         service: cut(std::any::type_name::<S>().to_owned(), NAME_BYTES_MAX),
         version: cut(env!("CARGO_PKG_VERSION").to_owned(), NAME_BYTES_MAX),
+        properties: S::properties()
+            .iter()
+            .take(PROPERTIES_MAX)
+            .map(|property| cut(property.name().to_owned(), NAME_BYTES_MAX))
+            .collect(),
     }));
     let threads = std::env::var(THREADS_VARIABLE).ok();
     let threads = threads.and_then(|threads| threads.parse().ok());

@@ -56,14 +56,14 @@ fn broken<'a, S: Service>(
     state: &'a Simulation<S>,
     properties: &'a [Property<S>],
 ) -> impl Iterator<Item = String> + 'a {
-    let views = state.views();
+    let (views, scope) = (state.views(), state.scope());
     let panicked = state
         .nodes()
         .values()
         .any(|node| node.local.panic.is_some());
     let names = properties
         .iter()
-        .filter(move |property| property.judge(&views) == Judgement::Violated)
+        .filter(move |property| property.judge_in(scope, &views) == Judgement::Violated)
         .map(|property| property.name().to_owned());
     names.chain(panicked.then(|| PANIC_PROPERTY.to_owned()))
 }

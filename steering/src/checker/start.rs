@@ -26,12 +26,13 @@ use crate::checkpoint::flight::{self, InFlight};
 use crate::model::fault::Faults;
 use crate::model::network::{Connection, Inbox, Links, Parcel};
 use crate::model::simulation::{Node, Simulation};
+use crate::property::Scope;
 use crate::service::Service;
 
 /// A start state, and what could not be made part of it.
 #[derive(Debug)]
 pub struct Start<S: Service> {
-    /// The state.
+    /// The state. Its scope is partial if a member had to be left out.
     pub state: Simulation<S>,
     /// What is missing, in words.
     pub remarks: Vec<String>,
@@ -67,6 +68,7 @@ struct Read<S: Service> {
 pub fn restore<S: Service>(snapshot: &Snapshot, faults: Faults) -> Result<Start<S>, StartError> {
     let mut remarks = Vec::new();
     let mut members: BTreeMap<NodeId, Read<S>> = BTreeMap::new();
+    let mut scope = Scope::Whole;
     for member in &snapshot.members {
         match read(member) {
             Ok(read) => drop(members.insert(member.node, read)),
@@ -74,7 +76,10 @@ pub fn restore<S: Service>(snapshot: &Snapshot, faults: Faults) -> Result<Start<
                 let node = member.node;
                 return Err(StartError::Unreadable { node, reason });
             }
-            Err(reason) => remarks.push(format!("{} is left out: {reason}", member.node)),
+            Err(reason) => {
+                scope = Scope::Partial;
+                remarks.push(format!("{} is left out: {reason}", member.node));
+            }
         }
     }
     if !members.contains_key(&snapshot.by) {
@@ -98,7 +103,7 @@ pub fn restore<S: Service>(snapshot: &Snapshot, faults: Faults) -> Result<Start<
         (id, node)
     });
     Ok(Start {
-        state: Simulation::from_nodes(setups, nodes.collect(), faults),
+        state: Simulation::from_nodes(setups, nodes.collect(), faults).in_scope(scope),
         remarks,
     })
 }

@@ -35,6 +35,9 @@ pub fn report<S: Program>(ended: &Ended<S>) -> Value {
         "peak_rss_bytes": peak_rss_bytes(),
         "collision_bound": report.collision_bound(),
         "unconfirmed": report.unconfirmed,
+        "never_judged": report.unjudged.iter().map(|unjudged| {
+            json!({ "property": unjudged.property, "why": unjudged.why })
+        }).collect::<Vec<_>>(),
         "violations": report.violations.iter().map(violation).collect::<Vec<_>>(),
     })
 }

@@ -38,6 +38,10 @@ pub fn report<S: Program>(ended: &Ended<S>) -> String {
             report.unconfirmed
         ));
     }
+    for unjudged in &report.unjudged {
+        let (property, why) = (&unjudged.property, &unjudged.why);
+        line(format!("WARNING: never judged: {property} ({why})"));
+    }
     for violation in &report.violations {
         line(String::new());
         line(self::violation(violation));

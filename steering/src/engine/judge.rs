@@ -7,7 +7,7 @@ use scry_protocol::NodeId;
 use crate::engine::id::{Id, LocalId, ProjectionId};
 use crate::engine::intern::Interner;
 use crate::model::handler::mix;
-use crate::property::{Judgement, Projection, Property, Shape, View};
+use crate::property::{Judgement, Projection, Property, Scope, Shape, View};
 use crate::service::Service;
 
 /// The property every service has: its handlers do not panic.
@@ -22,9 +22,19 @@ pub struct Finding {
     pub nodes: Vec<usize>,
 }
 
+/// A property that had no answer in any state: nothing can be concluded from its not being violated.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Unjudged {
+    /// The property's name.
+    pub property: String,
+    /// Why, for people.
+    pub why: String,
+}
+
 /// The properties of a search with what was judged so far.
 #[derive(Debug)]
 pub(crate) struct Judges<S: Service> {
+    scope: Scope,
     members: Vec<NodeId>,
     properties: Vec<Property<S>>,
     memories: Vec<Memory>,
@@ -50,7 +60,7 @@ struct Projections {
 }
 
 impl<S: Service> Judges<S> {
-    pub(crate) fn new(members: Vec<NodeId>, properties: Vec<Property<S>>) -> Self {
+    pub(crate) fn new(members: Vec<NodeId>, properties: Vec<Property<S>>, scope: Scope) -> Self {
         let memories = properties.iter().map(|property| match property.shape() {
             Shape::Node(_) => Memory::Node(Vec::new()),
             Shape::Pair(..) => Memory::Pair(Projections::default(), HashMap::default()),
@@ -58,6 +68,7 @@ impl<S: Service> Judges<S> {
         });
         let memories = memories.collect();
         Self {
+            scope,
             members,
             properties,
             memories,
@@ -66,6 +77,38 @@ impl<S: Service> Judges<S> {
 
     pub(crate) fn properties(&self) -> &[Property<S>] {
         &self.properties
+    }
+
+    pub(crate) fn scope(&self) -> Scope {
+        self.scope
+    }
+
+    /// Lists the properties without an answer so far. A property in several parts, which share its name, has one as soon
+    /// as a part was violated or each part had one.
+    pub(crate) fn unjudged(&self) -> Vec<Unjudged> {
+        let mut all: Vec<Unjudged> = Vec::new();
+        let parts = || self.properties.iter().zip(&self.memories);
+        for (property, memory) in parts() {
+            let name = property.name();
+            let is_known = memory.is_answered()
+                || all.iter().any(|told| told.property == name)
+                || parts().any(|(part, memory)| part.name() == name && memory.is_violated());
+            if is_known {
+                continue;
+            }
+            let partial = !self.scope.is_whole() && matches!(property.shape(), Shape::Global(..));
+            let why = match partial {
+                true => "it depends on nodes that are not in view",
+                false => {
+                    "it had no answer in any state: it names a node that is not there, or an entry that does not exist"
+                }
+            };
+            all.push(Unjudged {
+                property: name.to_owned(),
+                why: why.to_owned(),
+            });
+        }
+        all
     }
 
     /// Tells whether a step between two local states of a node could break something that held before.
@@ -191,7 +234,7 @@ impl<S: Service> Judges<S> {
                         let shown = shown.filter_map(|(id, node)| {
                             Some((*node, projections.values.value((*id)?)))
                         });
-                        let judgement = judge(&shown.collect::<Vec<_>>());
+                        let judgement = judge(self.scope, &shown.collect::<Vec<_>>());
                         seen.insert(projections.scratch.as_slice().into(), judgement);
                         judgement
                     });
@@ -243,6 +286,28 @@ fn judge_node(
         seen.resize(local.index() + 1, None);
     }
     *seen[local.index()].get_or_insert_with(judge)
+}
+
+impl Memory {
+    /// Tells whether there was an answer for some state, node or pair. Where no pair took part, there was.
+    fn is_answered(&self) -> bool {
+        match self {
+            Self::Pair(_, seen) if seen.is_empty() => true,
+            _ => self.any(|judgement| judgement != Judgement::Unknown),
+        }
+    }
+
+    fn is_violated(&self) -> bool {
+        self.any(|judgement| judgement == Judgement::Violated)
+    }
+
+    fn any(&self, mut fits: impl FnMut(Judgement) -> bool) -> bool {
+        match self {
+            Self::Node(seen) => seen.iter().flatten().any(|&judgement| fits(judgement)),
+            Self::Pair(_, seen) => seen.values().any(|&judgement| fits(judgement)),
+            Self::Global(_, seen) => seen.values().any(|&judgement| fits(judgement)),
+        }
+    }
 }
 
 impl Projections {

@@ -13,12 +13,12 @@ use serde::Serialize;
 use crate::context::Effect;
 use crate::engine::id::{CallId, LocalId, MessageId, PlainId, TimerId, TossesId};
 use crate::engine::intern::Interner;
-use crate::engine::judge::{Finding, Judges};
+use crate::engine::judge::{Finding, Judges, Unjudged};
 use crate::model::event::{Event, EventOf, Input};
 use crate::model::handler::{self, Local, Tosses};
 use crate::model::simulation::Simulation;
 use crate::model::steering::Steering;
-use crate::property::{Property, View};
+use crate::property::{Property, Scope, View};
 use crate::service::{Service, Transport};
 
 /// An input in ids.
@@ -96,7 +96,8 @@ impl<S: Service> Typed<S> {
             .keys()
             .map(|id| (*id, start.setups()[id].clone()))
             .collect();
-        let judges = Judges::new(setups.iter().map(|(id, _)| *id).collect(), properties);
+        let members = setups.iter().map(|(id, _)| *id).collect();
+        let judges = Judges::new(members, properties, start.scope());
         Self {
             twins: twins(&setups),
             setups,
@@ -118,6 +119,16 @@ impl<S: Service> Typed<S> {
     /// Returns the properties that are judged.
     pub fn properties(&self) -> &[Property<S>] {
         self.judges.properties()
+    }
+
+    /// Tells whether the nodes are all that the service has.
+    pub fn scope(&self) -> Scope {
+        self.judges.scope()
+    }
+
+    /// Lists the properties that had no answer in any state so far.
+    pub fn unjudged(&self) -> Vec<Unjudged> {
+        self.judges.unjudged()
     }
 
     /// Returns the filters in force.

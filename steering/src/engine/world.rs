@@ -116,6 +116,7 @@ impl<S: Service> World<Typed<S>> {
         let faults = self.tables.budgets.value(words[self.members.len()]);
         Simulation::from_nodes(setups, nodes.collect(), faults)
             .steered(self.transitions.steering().clone())
+            .in_scope(self.transitions.scope())
     }
 
     /// Spells a successor out as a step of a path.

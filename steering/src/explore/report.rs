@@ -2,6 +2,7 @@
 
 use scry_protocol::NodeId;
 
+use crate::engine::judge::Unjudged;
 use crate::explore::limits::Stop;
 use crate::explore::strategy::Strategy;
 use crate::model::event::Step;
@@ -34,6 +35,8 @@ pub struct Report<S: Service> {
     /// How many findings did not replay, and so are not reported: two fingerprints collided, or a handler is not a
     /// function of what it is given.
     pub unconfirmed: u64,
+    /// The properties that had no answer in any state.
+    pub unjudged: Vec<Unjudged>,
 }
 
 /// A reachable state that breaks a property, and how to get there.

@@ -11,7 +11,7 @@ use scry_protocol::link::host::FilterHit;
 use scry_protocol::{FilterId, NodeId};
 
 use crate::hook::lease::Strike;
-use crate::hook::shared::Shared;
+use crate::hook::shared::{Shared, lock};
 use crate::hook::table::{LazyDigest, Slot, Table};
 
 /// An event that is about to be handled.
@@ -184,6 +184,7 @@ fn strike(shared: &Shared, slot: &Slot, occurrence: &Occurrence<'_>) -> Option<V
     };
     if acted {
         shared.counts.filtered.fetch_add(1, Ordering::Relaxed);
+        lock(&shared.counts.harm).note_action(&filter.property, filter.action);
     }
     tracing::debug!(filter = %filter.id, hits, acted, event = %occurrence, "filter hit");
     let hit = || FilterHit {

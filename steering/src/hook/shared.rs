@@ -13,6 +13,7 @@ use scry_protocol::filter::{Filter, Mode};
 use scry_protocol::link::host::{FilterEnded, HostToAgent};
 
 use crate::hook::disarm::Disarm;
+use crate::hook::harm::HarmCounts;
 use crate::hook::inbox::Inbox;
 use crate::hook::lease::{InstallError, Leases};
 use crate::hook::outbox::{Outbox, QueueLimits};
@@ -50,6 +51,8 @@ pub(super) struct Shared {
 #[derive(Debug, Default)]
 pub(super) struct Counts {
     pub(super) filtered: AtomicU64,
+    /// What was done to the service, by property. Locked only where something was.
+    pub(super) harm: Mutex<HarmCounts>,
     /// Events counted by gates that are gone.
     events: AtomicU64,
     /// One counter for each gate, written by it alone.

@@ -13,7 +13,7 @@ use crate::model::fault::{Fault, Faults};
 use crate::model::handler::{self, Local, Outcome, Tosses};
 use crate::model::network::{self, Inbox, Links, Parcel, Parcels};
 use crate::model::steering::Steering;
-use crate::property::View;
+use crate::property::{Scope, View};
 use crate::service::Service;
 
 /// One node with all that belongs to it.
@@ -34,6 +34,7 @@ pub struct Simulation<S: Service> {
     nodes: BTreeMap<NodeId, Node<S>>,
     faults: Faults,
     steering: Steering,
+    scope: Scope,
 }
 
 /// What an event leaves for others before a handler runs, and what the handler is given.
@@ -87,6 +88,7 @@ impl<S: Service> Simulation<S> {
             nodes,
             faults,
             steering: Steering::default(),
+            scope: Scope::Whole,
         };
         for (from, left) in parcels {
             simulation.post(from, left);
@@ -113,7 +115,21 @@ impl<S: Service> Simulation<S> {
             nodes,
             faults,
             steering: Steering::default(),
+            scope: Scope::Whole,
         }
+    }
+
+    /// Returns the same system, with word on whether the service has nodes beside these. Properties that such nodes could
+    /// mend are then unknown.
+    #[must_use]
+    pub fn in_scope(mut self, scope: Scope) -> Self {
+        self.scope = scope;
+        self
+    }
+
+    /// Tells whether these are all nodes of the service.
+    pub fn scope(&self) -> Scope {
+        self.scope
     }
 
     /// Returns the same system with these filters in force, and no others.

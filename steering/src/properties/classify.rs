@@ -175,6 +175,7 @@ impl Draft {
             terms: Vec::new(),
             by_key: BTreeMap::new(),
         };
+        matrix.note_sure();
         slots.take(&mut matrix);
         let terms = slots.without_redundant(&mut matrix);
         let mut slots: Vec<Slot> = terms

@@ -1,8 +1,17 @@
 //! From a checked expression to closures, run over nodes in view or over what was projected of them.
+//!
+//! # Where not every node is in view
+//!
+//! An answer counts only if it would be the same with any further nodes, whatever their states: `exists` that found
+//! somebody, `all` that found a counterexample, a size that is too large already. What only holds *as seen* (`all` that
+//! found no counterexample) is unknown, except where it stands such that it could only turn the property from unknown
+//! into true ([`Position`]): "every node in view is fine" is what a property of nodes in view has to say. No answer as
+//! seen ever makes a property false, so whatever is violated in a part of the nodes is violated in the whole.
 
 use crate::properties::syntax::Operator;
 use crate::properties::term::{Function, Loop, Macro, Reach, Term, TermKind};
 use crate::properties::value::{Double, MappingKind, Value};
+use crate::property::Scope;
 
 /// A compiled expression.
 pub(crate) type Code = Box<dyn Fn(&mut Frame<'_>) -> Value + Send + Sync>;
@@ -10,6 +19,8 @@ pub(crate) type Code = Box<dyn Fn(&mut Frame<'_>) -> Value + Send + Sync>;
 /// What an expression is run over.
 #[derive(Debug)]
 pub(crate) struct Frame<'f> {
+    /// Whether there may be nodes beside those in view.
+    pub(crate) scope: Scope,
     /// The nodes in view, by rising id.
     pub(crate) nodes: &'f [NodeFrame<'f>],
     /// The values of the variables, by their numbers.
@@ -50,12 +61,50 @@ impl<'f> Frame<'f> {
     }
 }
 
+/// What an expression's truth does to the truth of the property it is part of.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Position {
+    /// Being true, it can only help the property to be true.
+    Asserted,
+    /// Being false, it can only help the property to be true.
+    Denied,
+    /// Neither can be said, or it is no truth value.
+    Elsewhere,
+}
+
+impl Position {
+    fn negated(self) -> Self {
+        match self {
+            Self::Asserted => Self::Denied,
+            Self::Denied => Self::Asserted,
+            Self::Elsewhere => Self::Elsewhere,
+        }
+    }
+
+    /// What an answer counts for that holds of the nodes in view, and may be another with more of them.
+    fn as_seen(self, answer: bool) -> Value {
+        match (self, answer) {
+            (Self::Asserted, true) | (Self::Denied, false) => Value::Bool(answer),
+            _ => Value::Unknown,
+        }
+    }
+}
+
 fn code(run: impl Fn(&mut Frame<'_>) -> Value + Send + Sync + 'static) -> Code {
     Box::new(run)
 }
 
-/// Compiles an expression.
+/// Compiles an expression whose value is asked for by itself.
 pub(crate) fn compile(term: &Term) -> Code {
+    compile_at(term, Position::Elsewhere)
+}
+
+/// Compiles what must be true.
+pub(crate) fn compile_asserted(term: &Term) -> Code {
+    compile_at(term, Position::Asserted)
+}
+
+fn compile_at(term: &Term, position: Position) -> Code {
     match &term.kind {
         TermKind::Literal(value) => {
             let value = value.clone();
@@ -67,7 +116,11 @@ pub(crate) fn compile(term: &Term) -> Code {
         }
         TermKind::Nodes => code(|frame| {
             let count = u32::try_from(frame.nodes.len()).unwrap_or(u32::MAX);
-            Value::List((0..count).map(Value::Node).collect())
+            let nodes = (0..count).map(Value::Node).collect();
+            match frame.scope {
+                Scope::Whole => Value::List(nodes),
+                Scope::Partial => Value::Open(nodes),
+            }
         }),
         TermKind::Lookup(id) => {
             let id = compile(id);
@@ -114,7 +167,7 @@ pub(crate) fn compile(term: &Term) -> Code {
         }
         TermKind::Index(both) => two(both, Value::at),
         TermKind::Not(inner) => {
-            let inner = compile(inner);
+            let inner = compile_at(inner, position.negated());
             code(move |frame| match inner(frame) {
                 Value::Bool(value) => Value::Bool(!value),
                 _ => Value::Unknown,
@@ -128,12 +181,19 @@ pub(crate) fn compile(term: &Term) -> Code {
                 _ => Value::Unknown,
             })
         }
-        TermKind::And(parts) => kleene(parts, false),
-        TermKind::Or(parts) => kleene(parts, true),
-        TermKind::Binary(operator, both) => two(both, binary(*operator)),
+        TermKind::And(parts) => kleene(parts, false, position),
+        TermKind::Or(parts) => kleene(parts, true, position),
+        TermKind::Binary(operator, both) => {
+            let (operator, combine) = (*operator, binary(*operator));
+            two(both, move |a, b| match unsettled(operator, a, b) {
+                Some(answer) => position.as_seen(answer),
+                None => combine(a, b),
+            })
+        }
         TermKind::Conditional(parts) => {
             let [condition, yes, no] = &**parts;
-            let (condition, yes, no) = (compile(condition), compile(yes), compile(no));
+            let condition = compile(condition);
+            let [yes, no] = [yes, no].map(|branch| compile_at(branch, position));
             code(move |frame| match condition(frame) {
                 Value::Bool(true) => yes(frame),
                 Value::Bool(false) => no(frame),
@@ -156,8 +216,8 @@ pub(crate) fn compile(term: &Term) -> Code {
                 Value::map(MappingKind::Map, entries.collect())
             })
         }
-        TermKind::Loop(of) => over(of),
-        TermKind::Call(function, arguments) => call(*function, arguments),
+        TermKind::Loop(of) => over(of, position),
+        TermKind::Call(function, arguments) => call(*function, arguments, position),
         TermKind::Reach(of) => reach(of),
     }
 }
@@ -180,8 +240,9 @@ fn two(
 }
 
 /// `&&` and `||` with a third truth value: one side can decide whatever the other is. `decisive` is what decides.
-fn kleene(parts: &[Term], decisive: bool) -> Code {
-    let parts: Vec<Code> = parts.iter().map(compile).collect();
+fn kleene(parts: &[Term], decisive: bool, position: Position) -> Code {
+    let parts = parts.iter().map(|part| compile_at(part, position));
+    let parts: Vec<Code> = parts.collect();
     code(move |frame| {
         let mut answer = Value::Bool(!decisive);
         for part in &parts {
@@ -195,12 +256,43 @@ fn kleene(parts: &[Term], decisive: bool) -> Code {
     })
 }
 
+/// What an operator answers for the nodes in view, if more nodes could turn it round.
+fn unsettled(operator: Operator, a: &Value, b: &Value) -> Option<bool> {
+    let fits: fn(std::cmp::Ordering) -> bool = match operator {
+        Operator::Less => std::cmp::Ordering::is_lt,
+        Operator::LessEqual => std::cmp::Ordering::is_le,
+        Operator::Greater => std::cmp::Ordering::is_gt,
+        Operator::GreaterEqual => std::cmp::Ordering::is_ge,
+        Operator::In => {
+            let absent = matches!(b, Value::Open(_)) && a.is_in(b) == Value::Unknown;
+            return (absent && !a.is_uncertain()).then_some(false);
+        }
+        _ => return None,
+    };
+    let (order, left_grows) = match (a, b) {
+        (Value::AtLeast(a), b) => (Value::Int(*a).compare(b)?, true),
+        (a, Value::AtLeast(b)) => (a.compare(&Value::Int(*b))?, false),
+        _ => return None,
+    };
+    let is_true = fits(order);
+    // A number that can only grow stays above what it is above now, and may come to be above what it is not.
+    let stays_true = left_grows == fits(std::cmp::Ordering::Greater);
+    (is_true != stays_true).then_some(is_true)
+}
+
 fn binary(operator: Operator) -> fn(&Value, &Value) -> Value {
     fn ordered(a: &Value, b: &Value, fits: fn(std::cmp::Ordering) -> bool) -> Value {
         match (a, b) {
             // Not a number is neither less nor greater, but it is an answer.
             (Value::Double(_), Value::Double(_) | Value::Int(_))
             | (Value::Int(_), Value::Double(_)) => Value::Bool(a.compare(b).is_some_and(fits)),
+            // What more nodes could turn round was dealt with: a number that grows is as good as it is now.
+            (Value::AtLeast(least), other) => Value::Int(*least)
+                .compare(other)
+                .map_or(Value::Unknown, |order| Value::Bool(fits(order))),
+            (other, Value::AtLeast(least)) => other
+                .compare(&Value::Int(*least))
+                .map_or(Value::Unknown, |order| Value::Bool(fits(order))),
             _ => a
                 .compare(b)
                 .map_or(Value::Unknown, |order| Value::Bool(fits(order))),
@@ -223,6 +315,9 @@ fn binary(operator: Operator) -> fn(&Value, &Value) -> Value {
                 Value::List(a.iter().chain(b.iter()).cloned().collect())
             }
             (Value::Bytes(a), Value::Bytes(b)) => Value::Bytes([&**a, &**b].concat().into()),
+            (Value::List(a) | Value::Open(a), Value::List(b) | Value::Open(b)) => {
+                Value::Open(a.iter().chain(b.iter()).cloned().collect())
+            }
             _ => arithmetic(a, b, i128::checked_add, |a, b| a + b),
         },
         Operator::Subtract => |a, b| arithmetic(a, b, i128::checked_sub, |a, b| a - b),
@@ -248,17 +343,22 @@ fn arithmetic(
     }
 }
 
-fn over(of: &Loop) -> Code {
-    let (range, body, variable) = (compile(&of.range), compile(&of.body), of.variable);
-    let condition = of.condition.as_ref().map(compile);
+fn over(of: &Loop, position: Position) -> Code {
+    let (range, variable) = (compile(&of.range), of.variable);
     match of.name {
         Macro::All | Macro::Exists => {
             let decisive = of.name == Macro::Exists;
+            let body = compile_at(&of.body, position);
             code(move |frame| {
-                let Some(elements) = range(frame).elements() else {
+                let range = range(frame);
+                let Some(elements) = range.elements() else {
                     return Value::Unknown;
                 };
-                let mut answer = Value::Bool(!decisive);
+                let mut answer = match range {
+                    // Whoever decides it may be out of view.
+                    Value::Open(_) => position.as_seen(!decisive),
+                    _ => Value::Bool(!decisive),
+                };
                 for element in elements {
                     match frame.with(variable, element, &body) {
                         Value::Bool(value) if value == decisive => return Value::Bool(decisive),
@@ -269,35 +369,26 @@ fn over(of: &Loop) -> Code {
                 answer
             })
         }
-        Macro::ExistsOne => code(move |frame| {
-            let Some(elements) = range(frame).elements() else {
-                return Value::Unknown;
-            };
-            let mut count = 0;
-            for element in elements {
-                match frame.with(variable, element, &body) {
-                    Value::Bool(value) => count += usize::from(value),
-                    _ => return Value::Unknown,
-                }
-            }
-            Value::Bool(count == 1)
-        }),
-        Macro::Filter => code(move |frame| {
-            let Some(elements) = range(frame).elements() else {
-                return Value::Unknown;
-            };
-            let mut kept = Vec::new();
-            for element in elements {
-                match frame.with(variable, element.clone(), &body) {
-                    Value::Bool(true) => kept.push(element),
-                    Value::Bool(false) => {}
-                    _ => return Value::Unknown,
-                }
-            }
-            Value::List(kept.into())
-        }),
+        Macro::ExistsOne | Macro::Map | Macro::Filter => selection(of, range),
+    }
+}
+
+/// The macros that have no answer where their body has none for some element. The body must have one for every node out
+/// of view too, if the range is open.
+fn selection(of: &Loop, range: Code) -> Code {
+    let (body, variable) = (compile(&of.body), of.variable);
+    let condition = of.condition.as_ref().map(compile);
+    let is_sure = of.is_sure();
+    let range = move |frame: &mut Frame<'_>| {
+        let range = range(frame);
+        match range {
+            Value::Open(_) if !is_sure => None,
+            _ => range.elements().map(|elements| (range, elements)),
+        }
+    };
+    match of.name {
         Macro::Map => code(move |frame| {
-            let Some(elements) = range(frame).elements() else {
+            let Some((range, elements)) = range(frame) else {
                 return Value::Unknown;
             };
             let mut mapped = Vec::new();
@@ -309,32 +400,35 @@ fn over(of: &Loop) -> Code {
                     Some(_) => return Value::Unknown,
                 }
             }
-            Value::list(mapped)
+            range.list_like(mapped)
+        }),
+        name => code(move |frame| {
+            let Some((range, elements)) = range(frame) else {
+                return Value::Unknown;
+            };
+            let mut kept = Vec::new();
+            for element in elements {
+                match frame.with(variable, element.clone(), &body) {
+                    Value::Bool(true) => kept.push(element),
+                    Value::Bool(false) => {}
+                    _ => return Value::Unknown,
+                }
+            }
+            match (name, &range) {
+                (Macro::Filter, _) => range.list_like(kept),
+                (_, Value::Open(_)) if kept.len() < 2 => Value::Unknown,
+                _ => Value::Bool(kept.len() == 1),
+            }
         }),
     }
 }
 
-fn call(function: Function, arguments: &[Term]) -> Code {
+fn call(function: Function, arguments: &[Term], position: Position) -> Code {
     let run: fn(&[Value]) -> Value = match function {
         Function::Size => |arguments| arguments[0].size(),
-        Function::Distinct => |arguments| match &arguments[0] {
-            Value::List(items) => {
-                let is_new = |(at, item): (usize, &Value)| {
-                    !items[..at].iter().any(|other| other.is_same(item))
-                };
-                Value::Bool(items.iter().enumerate().all(is_new))
-            }
-            _ => Value::Unknown,
-        },
-        Function::Intersects => {
-            |arguments| sets(arguments, |a, b| a.iter().any(|item| has(b, item)))
+        Function::Distinct | Function::Intersects | Function::Contains | Function::Equivalent => {
+            return sets(function, arguments, position);
         }
-        Function::Contains => |arguments| sets(arguments, |a, b| b.iter().all(|item| has(a, item))),
-        Function::Equivalent => |arguments| {
-            sets(arguments, |a, b| {
-                a.iter().all(|item| has(b, item)) && b.iter().all(|item| has(a, item))
-            })
-        },
         Function::TextContains => |arguments| texts(arguments, |a, b| a.contains(b)),
         Function::StartsWith => |arguments| texts(arguments, |a, b| a.starts_with(b)),
         Function::EndsWith => |arguments| texts(arguments, |a, b| a.ends_with(b)),
@@ -354,15 +448,54 @@ fn call(function: Function, arguments: &[Term]) -> Code {
     })
 }
 
-fn has(items: &[Value], wanted: &Value) -> bool {
-    items.iter().any(|item| item.is_same(wanted))
+/// The functions on lists taken as sets. What they answer for the elements in view is final if the lists are closed, or
+/// if further elements cannot turn it round.
+fn sets(function: Function, arguments: &[Term], position: Position) -> Code {
+    let arguments: Vec<Code> = arguments.iter().map(compile).collect();
+    code(move |frame| {
+        let arguments: Vec<Value> = arguments.iter().map(|argument| argument(frame)).collect();
+        let lists: Option<Vec<(&[Value], bool)>> = arguments
+            .iter()
+            .map(|argument| match argument {
+                Value::List(items) => Some((&**items, false)),
+                Value::Open(items) => Some((&**items, true)),
+                _ => None,
+            })
+            .collect();
+        let (answer, is_final) = match lists.as_deref() {
+            Some([(items, is_open)]) => {
+                let is_new = |(at, item): (usize, &Value)| !has(&items[..at], item);
+                let distinct = items.iter().enumerate().all(is_new);
+                (distinct, !is_open || !distinct)
+            }
+            Some([(a, a_open), (b, b_open)]) => {
+                let a_in_b = a.iter().all(|item| has(b, item));
+                let b_in_a = b.iter().all(|item| has(a, item));
+                let is_closed = !a_open && !b_open;
+                match function {
+                    Function::Intersects => {
+                        let found = a.iter().any(|item| has(b, item));
+                        (found, is_closed || found)
+                    }
+                    // What is missing in a closed list stays missing.
+                    Function::Contains => (b_in_a, if b_in_a { !b_open } else { !a_open }),
+                    _ => {
+                        let differ = (!a_in_b && !b_open) || (!b_in_a && !a_open);
+                        (a_in_b && b_in_a, is_closed || differ)
+                    }
+                }
+            }
+            _ => return Value::Unknown,
+        };
+        match is_final {
+            true => Value::Bool(answer),
+            false => position.as_seen(answer),
+        }
+    })
 }
 
-fn sets(arguments: &[Value], holds: fn(&[Value], &[Value]) -> bool) -> Value {
-    match arguments {
-        [Value::List(a), Value::List(b)] => Value::Bool(holds(a, b)),
-        _ => Value::Unknown,
-    }
+fn has(items: &[Value], wanted: &Value) -> bool {
+    items.iter().any(|item| item.is_same(wanted))
 }
 
 fn texts(arguments: &[Value], holds: fn(&str, &str) -> bool) -> Value {

@@ -189,10 +189,7 @@ impl fmt::Display for Diagnostics {
 }
 
 /// Returns the candidate a misspelt word was probably meant to be.
-pub(crate) fn closest<'c>(
-    wrong: &str,
-    candidates: impl IntoIterator<Item = &'c str>,
-) -> Option<&'c str> {
+pub fn closest<'c>(wrong: &str, candidates: impl IntoIterator<Item = &'c str>) -> Option<&'c str> {
     /// Longer words are not spelt by hand, and comparing them is quadratic.
     const WORD_MAX: usize = 64;
     let count = wrong.chars().count();

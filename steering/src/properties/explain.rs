@@ -4,6 +4,7 @@ use crate::properties::compile::{Frame, NodeFrame, compile};
 use crate::properties::syntax::Operator;
 use crate::properties::term::{Loop, Macro, Term, TermKind, Variable};
 use crate::properties::value::Value;
+use crate::property::Scope;
 
 /// How many characters of a value are shown.
 const VALUE_CHARS_MAX: usize = 120;
@@ -15,12 +16,14 @@ pub(crate) fn explain(
     term: &Term,
     source: &str,
     names: &[String],
+    scope: Scope,
     nodes: &[NodeFrame<'_>],
 ) -> String {
     let mut telling = Telling {
         source,
         names,
         frame: Frame {
+            scope,
             nodes,
             variables: vec![Value::Unknown; names.len()],
         },

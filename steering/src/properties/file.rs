@@ -130,6 +130,13 @@ impl PropertyFile {
         (file, reading.diagnostics)
     }
 
+    /// Lists the properties by name, each with the mode it is given, if any.
+    pub fn modes(&self) -> impl Iterator<Item = (&str, Option<Mode>)> {
+        self.entries
+            .iter()
+            .map(|entry| (entry.name.as_str(), entry.mode))
+    }
+
     pub(crate) fn entries(&self) -> &[Entry] {
         &self.entries
     }

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use scry_protocol::NodeId;
 
 use crate::properties::classify::{Part, Plan};
-use crate::properties::compile::{Code, Frame, NodeFrame, compile};
+use crate::properties::compile::{Code, Frame, NodeFrame, compile, compile_asserted};
 use crate::properties::serialize::{Needs, timer_name, value_of};
 use crate::properties::shape::Type;
 use crate::properties::term::{Term, TermKind, Variable};
 use crate::properties::value::Value;
-use crate::property::{JudgeAll, JudgePair, Judgement, Project, Projection, Shape, View};
+use crate::property::{JudgeAll, JudgePair, Judgement, Project, Projection, Scope, Shape, View};
 use crate::service::Service;
 
 /// Reads from nodes what some expressions need of them.
@@ -80,6 +80,7 @@ pub(crate) fn shape_of<S: Service>(part: &Part, variables: usize) -> Shape<S> {
             Shape::Node(Arc::new(move |view| {
                 let nodes = [reader.read(view)];
                 let mut frame = Frame {
+                    scope: Scope::Whole,
                     nodes: &nodes,
                     variables: vec![Value::Unknown; variables],
                 };
@@ -113,6 +114,8 @@ fn project<S: Service>(plan: &Plan, variables: usize) -> Project<S> {
     Arc::new(move |view| {
         let nodes = [reader.read(view)];
         let mut frame = Frame {
+            // Neither slots nor guards look at other nodes.
+            scope: Scope::Whole,
             nodes: &nodes,
             variables: vec![Value::Unknown; variables],
         };
@@ -164,6 +167,7 @@ fn pair(plan: &Plan, variables: usize) -> JudgePair {
         }
         let nodes = [node_frame(a, left), node_frame(b, right)];
         let mut frame = Frame {
+            scope: Scope::Whole,
             nodes: &nodes,
             variables: vec![Value::Unknown; variables],
         };
@@ -174,9 +178,9 @@ fn pair(plan: &Plan, variables: usize) -> JudgePair {
 }
 
 fn global(plan: &Plan, variables: usize) -> JudgeAll {
-    let code = compile(&plan.matrix);
+    let code = compile_asserted(&plan.matrix);
     let roles: Vec<Variable> = plan.roles.iter().map(|role| role.variable).collect();
-    Arc::new(move |all| {
+    Arc::new(move |scope, all| {
         let seen: Vec<&Seen> = all.iter().map(|(_, projection)| seen(projection)).collect();
         let nodes: Vec<NodeFrame<'_>> = all
             .iter()
@@ -184,6 +188,7 @@ fn global(plan: &Plan, variables: usize) -> JudgeAll {
             .map(|((id, _), seen)| node_frame(*id, seen))
             .collect();
         let mut frame = Frame {
+            scope,
             nodes: &nodes,
             variables: vec![Value::Unknown; variables],
         };

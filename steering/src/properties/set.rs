@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::properties::check::{Checked, check};
 use crate::properties::classify::{Part, Plan, classify};
-use crate::properties::compile::{Frame, compile};
+use crate::properties::compile::{Frame, compile_asserted};
 use crate::properties::diagnostic::{Complaint, Diagnostics};
 use crate::properties::explain::explain;
 use crate::properties::file::{Entry, Formula, Kind, Mode, PropertyFile};
@@ -13,7 +13,7 @@ use crate::properties::judge::{Reader, shape_of};
 use crate::properties::schema::Schema;
 use crate::properties::term::{Term, Variable};
 use crate::properties::value::Value;
-use crate::property::{Judgement, Property, View};
+use crate::property::{Judgement, Property, Scope, View};
 use crate::service::Service;
 
 /// The properties of a file, compiled for a service.
@@ -49,8 +49,8 @@ pub struct Predicate<S: Service> {
     explain: Arc<Explanation<S>>,
 }
 
-type Whole<S> = dyn Fn(&[View<'_, S>]) -> Judgement + Send + Sync;
-type Explanation<S> = dyn Fn(&[View<'_, S>]) -> Option<String> + Send + Sync;
+type Whole<S> = dyn Fn(Scope, &[View<'_, S>]) -> Judgement + Send + Sync;
+type Explanation<S> = dyn Fn(Scope, &[View<'_, S>]) -> Option<String> + Send + Sync;
 
 impl PropertyFile {
     /// Reads a file and compiles it for a service, reporting all that is wrong with it at once.
@@ -193,7 +193,7 @@ impl<S: Service> Rule<S> {
         let parts = parts.iter().map(|part| {
             let saying = saying.clone();
             Property::of_shape(entry.name.clone(), shape_of(part, names.len()))
-                .saying(move |views| saying.explain(views).unwrap_or_default())
+                .saying_in(move |scope, views| saying.explain_in(scope, views).unwrap_or_default())
         });
         Ok(Self {
             name: entry.name.clone(),
@@ -233,8 +233,8 @@ impl<S: Service> Rule<S> {
             description: entry.description.clone(),
             listing: vec![format!("registered in Rust, {:?}", property.shape())],
             predicate: Predicate {
-                judge: Arc::new(move |views| judge.judge(views)),
-                explain: Arc::new(move |views| explain.explain(views)),
+                judge: Arc::new(move |scope, views| judge.judge_in(scope, views)),
+                explain: Arc::new(move |scope, views| explain.explain_in(scope, views)),
             },
             parts: vec![property.clone()],
             kind: Kind::Always,
@@ -245,35 +245,46 @@ impl<S: Service> Rule<S> {
 impl<S: Service> Predicate<S> {
     fn of(term: &Term, names: Vec<String>, text: String) -> Self {
         let reader = Reader::of([term]);
-        let code = compile(term);
+        let code = compile_asserted(term);
         let (count, term) = (names.len(), term.clone());
         let other = reader.clone();
         Self {
-            judge: Arc::new(move |views| {
+            judge: Arc::new(move |scope, views| {
                 let nodes: Vec<_> = views.iter().map(|view| reader.read(view)).collect();
                 let mut frame = Frame {
+                    scope,
                     nodes: &nodes,
                     variables: vec![Value::Unknown; count],
                 };
                 code(&mut frame).judgement()
             }),
-            explain: Arc::new(move |views| {
+            explain: Arc::new(move |scope, views| {
                 let nodes: Vec<_> = views.iter().map(|view| other.read(view)).collect();
-                Some(explain(&term, &text, &names, &nodes))
+                Some(explain(&term, &text, &names, scope, &nodes))
             }),
         }
     }
 
-    /// Judges the nodes in view, given by rising id.
+    /// Judges a whole state, its nodes given by rising id.
     pub fn judge(&self, views: &[View<'_, S>]) -> Judgement {
-        (self.judge)(views)
+        self.judge_in(Scope::Whole, views)
     }
 
-    /// Says why it does not hold, if it can.
+    /// Judges the nodes in view, given by rising id.
+    pub fn judge_in(&self, scope: Scope, views: &[View<'_, S>]) -> Judgement {
+        (self.judge)(scope, views)
+    }
+
+    /// Says why it does not hold in a whole state, if it can.
     pub fn explain(&self, views: &[View<'_, S>]) -> Option<String> {
-        match self.judge(views) {
+        self.explain_in(Scope::Whole, views)
+    }
+
+    /// Says why it does not hold of the nodes in view, if it can.
+    pub fn explain_in(&self, scope: Scope, views: &[View<'_, S>]) -> Option<String> {
+        match self.judge_in(scope, views) {
             Judgement::Holds => None,
-            _ => (self.explain)(views),
+            _ => (self.explain)(scope, views),
         }
     }
 }

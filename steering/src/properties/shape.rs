@@ -178,6 +178,8 @@ impl Type {
         match value {
             // An `Option` that was never full says nothing about what it would hold.
             Value::Unknown | Value::Null | Value::Node(_) => Self::Any,
+            // Only expressions over nodes make these.
+            Value::Open(_) | Value::AtLeast(_) => Self::Any,
             Value::Bool(_) => Self::Bool.or_null(),
             Value::Int(_) => Self::Int.or_null(),
             Value::Double(_) => Self::Double.or_null(),

@@ -64,6 +64,20 @@ pub(crate) struct Loop {
     /// Which elements `map` takes, in its form with three arguments.
     pub(crate) condition: Option<Term>,
     pub(crate) body: Term,
+    /// Whether it was seen that condition and body have an answer for every element, before parts of them became slots.
+    pub(crate) sure: bool,
+}
+
+impl Loop {
+    /// Tells whether condition and body have an answer for every element there could be.
+    pub(crate) fn is_sure(&self) -> bool {
+        let is_bool = |term: &Term| term.is_total() && term.of.is_only(Sort::Bool);
+        let body = match self.name {
+            Macro::Map => self.body.is_total(),
+            _ => is_bool(&self.body),
+        };
+        self.sure || (body && self.condition.as_ref().is_none_or(is_bool))
+    }
 }
 
 /// The nodes that are reached from a node by following pointers, at least one.
@@ -234,6 +248,15 @@ impl Term {
             child.rewrite_up(replace);
         }
         replace(self);
+    }
+
+    /// Notes of every macro whether its parts always have an answer, as long as that can be seen.
+    pub(crate) fn note_sure(&mut self) {
+        self.rewrite_up(&mut |part| {
+            if let TermKind::Loop(of) = &mut part.kind {
+                of.sure = of.is_sure();
+            }
+        });
     }
 
     /// Looks at every part.
@@ -448,6 +471,7 @@ pub(crate) fn for_all_nodes(variable: Variable, body: Term) -> Term {
         range: Term::new(TermKind::Nodes, Type::list(Type::Node), span.clone()),
         condition: None,
         body,
+        sure: false,
     }));
     Term::new(kind, Type::Bool, span)
 }

@@ -2,6 +2,11 @@
 //!
 //! [`Value::Unknown`] stands for both of CEL's ways to have no answer, an error and something out of view. It is never
 //! inside a list or a map: whatever contains it is unknown as a whole.
+//!
+//! Where not every node is in view, a list made of the nodes is [`Value::Open`]: nodes out of view would add elements to
+//! it, anywhere, and take none away; its size is [`Value::AtLeast`] what is seen. An operator answers for such a value
+//! only if it would answer the same for every list or number that it may stand for. Inside a list or a map both are
+//! unknown, so that nobody has to look for them there.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -25,6 +30,10 @@ pub(crate) enum Value {
     Map(Arc<Mapping>),
     /// A node in view, by position.
     Node(u32),
+    /// A list to which nodes out of view would add.
+    Open(Arc<[Value]>),
+    /// A number that nodes out of view would make larger.
+    AtLeast(i128),
 }
 
 /// Keys with their values, by rising key.
@@ -53,16 +62,29 @@ impl Value {
     }
 
     pub(crate) fn list(items: Vec<Self>) -> Self {
-        if items.contains(&Self::Unknown) {
+        if items.iter().any(Self::is_uncertain) {
             return Self::Unknown;
         }
         Self::List(items.into())
     }
 
+    /// Makes a list of what was made of the elements of another: open if that one is.
+    pub(crate) fn list_like(&self, items: Vec<Self>) -> Self {
+        match (Self::list(items), self) {
+            (Self::List(items), Self::Open(_)) => Self::Open(items),
+            (list, _) => list,
+        }
+    }
+
+    /// Tells whether nodes out of view could make another value of it.
+    pub(crate) fn is_uncertain(&self) -> bool {
+        matches!(self, Self::Unknown | Self::Open(_) | Self::AtLeast(_))
+    }
+
     pub(crate) fn map(kind: MappingKind, entries: Vec<(Self, Self)>) -> Self {
         if entries
             .iter()
-            .any(|(key, value)| *key == Self::Unknown || *value == Self::Unknown)
+            .any(|(key, value)| key.is_uncertain() || value.is_uncertain())
         {
             return Self::Unknown;
         }
@@ -81,6 +103,17 @@ impl Value {
     pub(crate) fn equals(&self, other: &Self) -> Self {
         match (self, other) {
             (Self::Unknown, _) | (_, Self::Unknown) => Self::Unknown,
+            (Self::Open(some), other) | (other, Self::Open(some)) => match other {
+                Self::List(all) if some.len() > all.len() => Self::Bool(false),
+                Self::List(_) | Self::Open(_) => Self::Unknown,
+                _ => Self::Bool(false),
+            },
+            (Self::AtLeast(least), other) | (other, Self::AtLeast(least)) => {
+                match other.compare(&Self::Int(*least)) {
+                    Some(Ordering::Less) => Self::Bool(false),
+                    _ => Self::Unknown,
+                }
+            }
             (a, b) => Self::Bool(a.is_same(b)),
         }
     }
@@ -121,10 +154,14 @@ impl Value {
     /// CEL's `in`: an element of a list, or a key of a map.
     pub(crate) fn is_in(&self, container: &Self) -> Self {
         match (self, container) {
-            (Self::Unknown, _) => Self::Unknown,
+            (element, _) if element.is_uncertain() => Self::Unknown,
             (element, Self::List(items)) => {
                 Self::Bool(items.iter().any(|item| item.is_same(element)))
             }
+            (element, Self::Open(items)) => match items.iter().any(|item| item.is_same(element)) {
+                true => Self::Bool(true),
+                false => Self::Unknown,
+            },
             (key, Self::Map(map)) => Self::Bool(map.value(key).is_some()),
             _ => Self::Unknown,
         }
@@ -137,6 +174,7 @@ impl Value {
             Self::Map(map) => map.entries.len(),
             Self::Text(text) => text.chars().count(),
             Self::Bytes(bytes) => bytes.len(),
+            Self::Open(items) => return Self::AtLeast(items.len() as i128),
             _ => return Self::Unknown,
         };
         Self::Int(size as i128)
@@ -168,7 +206,7 @@ impl Value {
     /// Returns what a macro walks over: a list's elements or a map's keys.
     pub(crate) fn elements(&self) -> Option<Vec<Self>> {
         match self {
-            Self::List(items) => Some(items.to_vec()),
+            Self::List(items) | Self::Open(items) => Some(items.to_vec()),
             Self::Map(map) => Some(map.entries.iter().map(|(key, _)| key.clone()).collect()),
             _ => None,
         }
@@ -271,13 +309,18 @@ impl fmt::Display for Value {
             Self::Double(value) => write!(f, "{:?}", value.0),
             Self::Text(value) => write!(f, "{value:?}"),
             Self::Bytes(value) => write!(f, "{} bytes", value.len()),
-            Self::List(items) => {
+            Self::List(items) | Self::Open(items) => {
                 f.write_str("[")?;
                 for (at, item) in items.iter().enumerate() {
                     write!(f, "{}{item}", if at > 0 { ", " } else { "" })?;
                 }
-                f.write_str("]")
+                f.write_str(if matches!(self, Self::Open(_)) {
+                    ", …]"
+                } else {
+                    "]"
+                })
             }
+            Self::AtLeast(least) => write!(f, "at least {least}"),
             Self::Map(map) => {
                 f.write_str("{")?;
                 for (at, (key, value)) in map.entries.iter().enumerate() {

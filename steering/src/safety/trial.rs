@@ -3,6 +3,7 @@
 //! What is judged is the node's next state together with what is known of its neighbors. Guilt is found per witness: a
 //! node, a pair, or all in view that a property is broken in with the event and was not without it. So a violation that
 //! stands already neither hides a new one nor excuses it, and a node that missed one violation is not stopped for good.
+//! There may always be nodes that are not in view, so what more nodes could change is unknown.
 
 use scry_protocol::NodeId;
 use scry_protocol::link::host::Surroundings;
@@ -14,7 +15,7 @@ use crate::context::Dice;
 use crate::engine::PANIC_PROPERTY;
 use crate::model::event::InputOf;
 use crate::model::handler::{Local, in_silence};
-use crate::property::{Judgement, Property, Shape, View};
+use crate::property::{Judgement, Property, Scope, Shape, View};
 use crate::runtime::run::{Panicked, Performed, caught, run};
 use crate::service::Service;
 
@@ -156,7 +157,8 @@ impl<S: Service> Trial<'_, S> {
         let firm = |neighbor: &&&Neighbor<S>| self.is_firm(neighbor.node, property.name());
         let together: Vec<&Neighbor<S>> = all.iter().filter(firm).copied().collect();
         let broken = |local, with: &[&Neighbor<S>]| {
-            property.judge(&self.views(local, with)) == Judgement::Violated
+            let views = self.views(local, with);
+            property.judge_in(Scope::Partial, &views) == Judgement::Violated
         };
         for (with, firm) in [(&together, true), (&all, false)] {
             if broken(after, with) && !broken(before, with) {
@@ -182,7 +184,7 @@ impl<S: Service> Trial<'_, S> {
         with: &[&Neighbor<S>],
         firm: bool,
     ) -> Accusation {
-        let explanation = property.explain(&self.views(after, with));
+        let explanation = property.explain_in(Scope::Partial, &self.views(after, with));
         Accusation {
             property: property.name().to_owned(),
             explanation: explanation.unwrap_or_default(),

@@ -25,3 +25,4 @@ mod stories;
 mod support;
 #[path = "../engine/table.rs"]
 mod table;
+mod views;

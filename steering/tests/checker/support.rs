@@ -97,6 +97,8 @@ pub(crate) fn job<S: Service>(state: &Simulation<S>, by: u32) -> Job {
             violations_max: 16,
         },
         past_paths: Vec::new(),
+        whole: true,
+        modes: Vec::new(),
     }
 }
 

@@ -178,6 +178,8 @@ fn job(counts: bool) -> Job {
             violations_max: 8,
         },
         past_paths: Vec::new(),
+        whole: true,
+        modes: Vec::new(),
     }
 }
 

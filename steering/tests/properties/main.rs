@@ -12,5 +12,6 @@ mod explain;
 mod fuzz;
 mod golden;
 mod oracle;
+mod partial;
 mod schema;
 mod zoo;

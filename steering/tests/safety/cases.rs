@@ -10,7 +10,7 @@ use scry::checkpoint::Time;
 use scry::model::event::Input;
 use scry::runtime::guard::{Examined, Guard, Notice, Reviewed, Scene};
 use scry::runtime::run::run;
-use scry::safety::SafetyCheck;
+use scry::safety::{SafetyCheck, VetoLimits};
 use scry::{Dice, NodeId, Stamp};
 use scry_protocol::filter::Mode;
 use scry_protocol::link::host::{
@@ -77,6 +77,15 @@ pub(crate) const ALL: &[Case] = &[
         replaces_children,
     ),
     ("rules_that_do_not_fit_check_nothing", unfit_rules),
+    (
+        "all_broken_properties_count_and_the_strictest_mode_decides",
+        counts_all_broken,
+    ),
+    ("too_many_vetoes_are_the_last_for_a_while", limits_vetoes),
+    (
+        "what_other_nodes_could_mend_is_not_refused",
+        knows_it_sees_a_part,
+    ),
     ("old_neighbors_are_forgotten", forgets_stale),
     ("an_unreadable_neighbor_is_left_out", leaves_out_unreadable),
 ];
@@ -293,6 +302,87 @@ fn refuses_often() {
             vetoes(&mut check, 0, Message::Set(count), "small");
             passes(&mut check, 0, Message::Set(1));
         }
+    }
+}
+
+/// What the event breaks beside what it is stopped for, by name.
+fn would_veto(check: &mut SafetyCheck<Counter>) -> Vec<String> {
+    let told = notices(check)
+        .into_iter()
+        .filter_map(|notice| match notice {
+            Notice::WouldVeto(veto) => Some(veto.property),
+            Notice::Failed(..) => None,
+        });
+    told.collect()
+}
+
+fn counts_all_broken() {
+    // Of this node alone: that the neighbor breaks a property already would excuse it.
+    let file = "[[property]]\nname = 'small'\nalways = 'nodes.all(n, n.id != 1 || n.count < 10)'\n\
+                [[property]]\nname = 'all different'\nalways = 'distinct(nodes.map(n, n.count))'\n";
+    for form in FORMS {
+        let with = |modes: &[(&str, Mode)]| {
+            let mut check = check(Rules {
+                properties: file.to_owned(),
+                modes: modes
+                    .iter()
+                    .map(|&(property, mode)| PropertyMode {
+                        property: property.to_owned(),
+                        mode,
+                    })
+                    .collect(),
+                ..rules(form)
+            });
+            check.set_surroundings(neighbor(12));
+            check
+        };
+        // Twelve is too large, and the neighbor's number.
+        let mut check = with(&[("small", Mode::Audit)]);
+        vetoes(&mut check, 0, Message::Set(12), "all different");
+        assert_eq!(would_veto(&mut check), ["small"], "{form}");
+        let mut check = with(&[("small", Mode::Off)]);
+        vetoes(&mut check, 0, Message::Set(12), "all different");
+        assert!(would_veto(&mut check).is_empty());
+        let mut check = with(&[]);
+        vetoes(&mut check, 0, Message::Set(12), "small");
+        assert_eq!(would_veto(&mut check), ["all different"]);
+        let mut check = with(&[("small", Mode::Audit), ("all different", Mode::Audit)]);
+        passes(&mut check, 0, Message::Set(12));
+        assert_eq!(would_veto(&mut check), ["small", "all different"]);
+    }
+}
+
+fn limits_vetoes() {
+    let limits = VetoLimits {
+        vetoes_per_minute_max: 3,
+        pause: Duration::from_secs(600),
+    };
+    let mut check = check(rules(Isolate::Clone)).limited(limits);
+    check.set_surroundings(neighbor(5));
+    for _ in 0..3 {
+        vetoes(&mut check, 0, Message::Set(10), "small");
+    }
+    passes(&mut check, 0, Message::Set(10));
+    let told = notices(&mut check);
+    let disarmed = |notice: &Notice| matches!(notice, Notice::Failed(Failure::VetoesDisarmed, _));
+    assert_eq!(told.iter().filter(|told| disarmed(told)).count(), 1);
+    passes(&mut check, 0, Message::Set(10));
+    assert!(failures(&mut check).is_empty(), "it is told once");
+    vetoes(&mut check, 0, Message::Set(5), "all different");
+}
+
+fn knows_it_sees_a_part() {
+    for form in FORMS {
+        let file = "[[property]]\nname = 'a'\nalways = 'nodes.exists(n, n.count == 0)'\n\
+                    [[property]]\nname = 'b'\nalways = 'size(nodes) == 3'\n\
+                    [[property]]\nname = 'c'\nalways = 'nodes.exists_one(n, n.count == 4)'\n";
+        let mut check = check(Rules {
+            properties: file.to_owned(),
+            ..rules(form)
+        });
+        check.set_surroundings(neighbor(4));
+        passes(&mut check, 0, Message::Set(5));
+        vetoes(&mut check, 0, Message::Set(4), "c");
     }
 }
 
@@ -768,5 +858,5 @@ fn limits_refusals() {
         });
         refused += u32::from(matches!(examined, Examined::Veto(_)));
     }
-    assert_eq!(refused, 30);
+    assert_eq!(refused, 120);
 }

@@ -114,7 +114,8 @@ fn other_rules_another_life_and_a_filter_that_ended_make_the_same_worth_a_search
     let (now, options) = (bench.now, bench.controller.options().clone());
     bench.controller.handle_options(now, options);
     searched(&mut bench, "other options");
-    bench.controller.handle_mode(now, None, Mode::Audit, "me");
+    let audit = bench.controller.handle_mode(now, None, Mode::Audit, "me");
+    assert_eq!(audit.unwrap().mode, Mode::Audit);
     searched(&mut bench, "another mode");
     bench.attach("1");
     searched(&mut bench, "another life");

@@ -263,7 +263,8 @@ fn lowering_a_mode_withdraws_what_is_above_it_at_once() {
     let now = bench.now;
     bench
         .controller
-        .handle_mode(now, Some("one root"), Mode::Audit, "test");
+        .handle_mode(now, Some("one root"), Mode::Audit, "test")
+        .unwrap();
     bench.drain();
     assert_eq!(bench.withdrawn().len(), 1);
     assert_eq!(bench.kinds(), ["mode", "filter-lapsed"]);
@@ -272,7 +273,8 @@ fn lowering_a_mode_withdraws_what_is_above_it_at_once() {
         bench.host.iter().any(rules),
         "the immediate check obeys it too"
     );
-    bench.controller.handle_mode(now, None, Mode::Off, "test");
+    let off = bench.controller.handle_mode(now, None, Mode::Off, "test");
+    assert_eq!(off.unwrap().mode, Mode::Off);
     bench.drain();
     assert_eq!(bench.cancels, [run]);
     let off =
@@ -513,8 +515,8 @@ fn a_102_the_six_numbers() {
     assert_eq!(counts.predictions, 2);
     assert_eq!(counts.unhelpful, 1);
     assert_eq!(
-        counts.behaviour_changes, 4,
-        "by the filter's own count, two frames or not"
+        counts.behaviour_changes, 5,
+        "four by the filter's own count, two frames or not, and one veto"
     );
     assert_eq!(counts.check_engagements, 1);
     assert_eq!(

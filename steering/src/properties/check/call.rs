@@ -280,6 +280,7 @@ impl Checker<'_> {
             range,
             condition,
             body,
+            sure: false,
         };
         Term::new(TermKind::Loop(Box::new(of_loop)), of, span)
     }

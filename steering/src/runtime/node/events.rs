@@ -397,6 +397,9 @@ impl<S: Service> Node<S> {
         let kind = way.kind();
         self.handle(input, dice, performed)?;
         if let Way::Call(done) = way {
+            if let Some(hook) = &mut self.hook {
+                hook.count_answered();
+            }
             // Whoever called may not wait any more.
             let _ = done.send(Ok(()));
         }

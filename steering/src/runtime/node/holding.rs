@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::context::{Dice, Stamp};
-use crate::hook::Hook;
+use crate::hook::{Hook, Kept};
 use crate::model::event::{Input, InputOf};
 use crate::runtime::connection::Key;
 use crate::runtime::guard::{Refusal, Reviewed, Scene};
@@ -124,6 +124,15 @@ impl Way {
             Self::Message(_) => Kind::Message,
             Self::Timer(_) => Kind::Timer,
             Self::Call(_) => Kind::Call,
+        }
+    }
+
+    /// Returns what a refusal takes from the service.
+    fn kept(&self) -> Kept {
+        match self {
+            Self::Message(_) => Kept::Dropped,
+            Self::Timer(_) => Kept::Delayed,
+            Self::Call(_) => Kept::Refused,
         }
     }
 
@@ -347,6 +356,10 @@ impl<S: Service> Node<S> {
             acted: true,
             elapsed_us: since.elapsed().as_micros() as u64,
         });
+        self.count_harm(&refusal.property, pending.way.kept());
+        if pending.way.stream().is_some() {
+            self.count_harm(&refusal.property, Kept::Reset);
+        }
         let kind = pending.way.kind();
         let property = Some(refusal.property.clone());
         self.report_ruling(kind, shown, Ruling::Veto, None, property);

@@ -16,7 +16,7 @@ use crate::checker::path;
 use crate::checkpoint::channel::Lane;
 use crate::checkpoint::recorder::Capture;
 use crate::checkpoint::{Messages, Time};
-use crate::hook::{Hook, Occurrence, Request, Verdict, kind_of};
+use crate::hook::{Hook, Kept, Occurrence, Request, Verdict, kind_of};
 use crate::model::handler::Local;
 use crate::property::Projection;
 use crate::runtime::connection::Key;
@@ -394,6 +394,13 @@ impl<S: Service> Node<S> {
                     Notice::WouldVeto(veto) => hook.veto(veto),
                 }
             }
+        }
+    }
+
+    /// Counts what a veto did to the service.
+    pub(super) fn count_harm(&mut self, property: &str, kept: Kept) {
+        if let Some(hook) = &mut self.hook {
+            hook.count_harm(property, kept);
         }
     }
 

@@ -1,0 +1,219 @@
+//! Modes from four sides: the lowest counts, everywhere, and names are names of properties.
+
+use super::*;
+
+fn names(names: &[&str]) -> BTreeSet<String> {
+    names.iter().map(|&name| name.to_owned()).collect()
+}
+
+fn one_root(mode: Mode) -> BTreeMap<String, Mode> {
+    BTreeMap::from([("one root".to_owned(), mode)])
+}
+
+/// The mode that the host's immediate check was last told for a property.
+fn told(bench: &Bench, property: &str) -> Option<Mode> {
+    let mut rules = bench.host.iter().rev().filter_map(|message| match message {
+        AgentToHost::Rules(rules) => Some(rules),
+        _ => None,
+    });
+    let modes = &rules.next()?.modes;
+    let own = modes.iter().find(|own| own.property == property)?;
+    Some(own.mode)
+}
+
+#[test]
+fn the_lowest_of_all_sides_counts_for_filters_vetoes_and_jobs() {
+    let modes = [Mode::Off, Mode::Audit, Mode::Steer];
+    for file in modes {
+        for configured in modes {
+            for set in modes {
+                let mut bench = Bench::with(Options {
+                    mode: Mode::Steer,
+                    file_modes: one_root(file),
+                    property_modes: one_root(configured),
+                    ..Options::default()
+                });
+                let now = bench.now;
+                let allowed = bench
+                    .controller
+                    .handle_operator(now, Some("one root"), set)
+                    .unwrap();
+                let lowest = file.min(configured).min(set);
+                assert_eq!(allowed.mode, lowest);
+                assert_eq!(allowed.why.is_none(), lowest == Mode::Steer);
+                bench.drain();
+                assert_eq!(told(&bench, "one root"), Some(lowest));
+                bench.snapshot();
+                let job = bench.jobs.last().unwrap();
+                assert_eq!(job.modes[0].mode, lowest);
+                bench.find(7);
+                let installed = bench.installed().first().map(|filter| filter.mode);
+                assert_eq!(installed, (lowest != Mode::Off).then_some(lowest));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_path_is_shared_only_if_it_may_be_steered_by() {
+    for (mode, shared) in [(Mode::Steer, 1), (Mode::Audit, 0), (Mode::Off, 0)] {
+        let mut bench = Bench::with(Options {
+            mode: Mode::Steer,
+            file_modes: one_root(mode),
+            ..Options::default()
+        });
+        let run = bench.begin();
+        let mut theirs = found(run, 7, Vec::new());
+        theirs.violation.neighbor = Some(OTHER);
+        bench.checker(theirs);
+        assert_eq!(bench.peers.len(), shared, "{mode}");
+    }
+}
+
+#[test]
+fn an_unknown_name_is_an_error_with_what_there_is() {
+    let mut bench = Bench::steering();
+    let now = bench.now;
+    let mut set = |name: &str| bench.controller.handle_operator(now, Some(name), Mode::Off);
+    let said = set("one rot").unwrap_err().to_string();
+    assert_eq!(
+        said,
+        "there is no property \"one rot\"; did you mean \"one root\"? (there are: \"no cycle\", \"no handler panics\", \
+         \"one root\")"
+    );
+    assert!(set("nope").is_err());
+    assert!(set("no cycle").is_ok());
+    assert!(set("no handler panics").is_ok());
+    bench.drain();
+    assert_eq!(bench.records("mode").len(), 2, "what is refused is not set");
+}
+
+#[test]
+fn with_a_property_file_its_names_are_the_ones_there_are() {
+    let mut bench = Bench::with(Options {
+        mode: Mode::Steer,
+        file_names: Some(names(&["of the file"])),
+        ..Options::default()
+    });
+    let now = bench.now;
+    let mut set = |name: &str| {
+        bench
+            .controller
+            .handle_operator(now, Some(name), Mode::Audit)
+    };
+    assert!(set("of the file").is_ok());
+    assert!(set("one root").is_err());
+}
+
+#[test]
+fn before_the_service_is_known_a_name_is_taken_and_told_later_if_it_is_wrong() {
+    let options = Options {
+        mode: Mode::Steer,
+        property_modes: BTreeMap::from([("one rot".to_owned(), Mode::Audit)]),
+        ..Options::default()
+    };
+    let mut bench = Bench::bare(options, Paths::default());
+    bench.attach("1");
+    let now = bench.now;
+    let set = bench
+        .controller
+        .handle_operator(now, Some("nope"), Mode::Off);
+    assert!(set.is_ok());
+    bench.drain();
+    assert!(bench.records("failed-open").is_empty());
+    bench.ready();
+    let said: Vec<String> = bench
+        .records("failed-open")
+        .iter()
+        .map(|entry| format!("{:?}", entry.what))
+        .collect();
+    assert_eq!(said.len(), 2, "{said:?}");
+    assert!(said[0].contains("did you mean"), "{said:?}");
+    assert_eq!(bench.controller.counts().failed_open["property-unknown"], 2);
+}
+
+#[test]
+fn what_an_operator_set_stays_unless_the_file_says_something_new_about_it() {
+    let options = |configured| Options {
+        mode: Mode::Steer,
+        property_modes: BTreeMap::from([("no cycle".to_owned(), configured)]),
+        ..Options::default()
+    };
+    let mut bench = Bench::with(options(Mode::Steer));
+    let now = bench.now;
+    for name in ["one root", "no cycle"] {
+        let set = bench.controller.handle_operator(now, Some(name), Mode::Off);
+        assert_eq!(set.unwrap().mode, Mode::Off);
+    }
+    bench.controller.handle_options(now, options(Mode::Steer));
+    assert_eq!(bench.controller.mode_of("no cycle"), Mode::Off);
+    bench.controller.handle_options(now, options(Mode::Audit));
+    assert_eq!(bench.controller.mode_of("no cycle"), Mode::Audit);
+    assert_eq!(bench.controller.mode_of("one root"), Mode::Off);
+}
+
+#[test]
+fn a_snapshot_is_whole_if_it_shows_everyone_there_is() {
+    let job = |everyone: Option<&[u32]>| {
+        let mut bench = Bench::with(Options {
+            everyone: everyone.map(|ids| ids.iter().map(|&id| NodeId::new(id)).collect()),
+            ..Options::default()
+        });
+        bench.begin();
+        bench.end();
+        let mut snapshot = bench.jobs[0].snapshot.clone();
+        // Node 3 is silent in every snapshot of the bench; here it is no neighbor.
+        snapshot.missing.clear();
+        bench.state += 1;
+        snapshot.members[0].body = body(bench.state);
+        bench.controller.handle_snapshot(bench.now, false, snapshot);
+        bench.drain();
+        (bench.jobs[0].whole, bench.jobs[1].whole)
+    };
+    assert_eq!(
+        job(Some(&[1, 2])),
+        (false, true),
+        "a silent node is missing"
+    );
+    assert_eq!(job(Some(&[1, 2, 3])), (false, false));
+    assert_eq!(
+        job(Some(&[1])),
+        (false, false),
+        "there are nodes nobody knew"
+    );
+    assert_eq!(job(None), (false, false));
+}
+
+#[test]
+fn a_property_that_no_run_could_judge_is_told_once() {
+    let mut bench = Bench::steering();
+    let unjudged = |run| Report {
+        unjudged: vec![scry_protocol::link::checker::Unjudged {
+            property: "one root".to_owned(),
+            why: "it depends on nodes that are not in view".to_owned(),
+        }],
+        ..report(run, Ended::Exhausted)
+    };
+    for _ in 0..3 {
+        let run = bench.begin();
+        bench.checker(unjudged(run));
+    }
+    assert_eq!(bench.records("never-judged").len(), 1);
+    let shown = |bench: &Bench| {
+        let properties = bench.controller.status(bench.now).properties;
+        let mut of = properties.into_iter();
+        of.find(|of| of.property == "one root").unwrap()
+    };
+    assert_eq!(shown(&bench).unjudged_runs, 3);
+    assert!(shown(&bench).unjudged.is_some());
+    bench.begin();
+    bench.end();
+    assert_eq!(shown(&bench).unjudged, None);
+    let run = bench.begin();
+    bench.checker(unjudged(run));
+    assert_eq!(
+        bench.records("never-judged").len(),
+        2,
+        "it was judged between"
+    );
+}
