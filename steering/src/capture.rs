@@ -81,6 +81,7 @@ pub fn read<S: Service>(content: &Content) -> Result<(S::Setup, Captured<S>), Re
         timers,
         ticks,
         panic: None,
+        down: false,
     };
     Ok((setup, Captured { local, streams }))
 }

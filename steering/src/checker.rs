@@ -62,7 +62,16 @@ pub trait Shell {
 pub struct Checker<S: Service> {
     threads: usize,
     /// The property file that was compiled last.
-    compiled: Option<(String, Vec<Property<S>>)>,
+    compiled: Option<Compiled<S>>,
+}
+
+/// A property file that was compiled.
+#[derive(Clone, Debug)]
+struct Compiled<S: Service> {
+    text: String,
+    properties: Vec<Property<S>>,
+    /// What filters must not take out of reach.
+    goals: Vec<Property<S>>,
 }
 
 impl<S: Service> Default for Checker<S> {
@@ -84,26 +93,29 @@ impl<S: Service> Checker<S> {
 
     /// Carries out a job: tells what it finds while it goes on, and ends with a report.
     pub fn run(&mut self, job: &Job, shell: &mut dyn Shell) {
-        let restored = self.properties(&job.properties).and_then(|properties| {
+        let restored = self.compiled(&job.properties).and_then(|compiled| {
             let start = start::restore::<S>(&job.snapshot, faults_of(job));
-            Ok((properties, start.map_err(|error| error.to_string())?))
+            Ok((compiled, start.map_err(|error| error.to_string())?))
         });
         let mut counts = Counts::default();
-        let (ended, violations, detail) = match restored {
-            Err(reason) => (Ended::Unreadable, 0, reason),
-            Ok((properties, Start { state, remarks })) => {
+        let (ended, violations, unconfirmed, detail) = match restored {
+            Err(reason) => (Ended::Unreadable, 0, 0, reason),
+            Ok((Compiled { properties, goals, .. }, Start { state, remarks })) => {
                 let mut run = Run {
                     job,
                     threads: self.threads,
                     shell,
                     start: state,
                     properties,
+                    goals,
                     remarks,
                     told: BTreeSet::new(),
+                    unconfirmed: 0,
                     proved: Vec::new(),
                 };
                 let ended = run.all(&mut counts);
-                (ended, run.told.len() as u32, run.remarks.join("; "))
+                let remarks = run.remarks.join("; ");
+                (ended, run.told.len() as u32, run.unconfirmed, remarks)
             }
         };
         let progress = progress(job, counts, shell.elapsed_ms());
@@ -112,19 +124,24 @@ impl<S: Service> Checker<S> {
             ended,
             progress,
             violations,
+            unconfirmed,
             detail: cut(detail, TEXT_BYTES_MAX),
         }));
     }
 
-    fn properties(&mut self, text: &str) -> Result<Vec<Property<S>>, String> {
-        if let Some((known, properties)) = &self.compiled
-            && known == text
+    fn compiled(&mut self, text: &str) -> Result<Compiled<S>, String> {
+        if let Some(compiled) = &self.compiled
+            && compiled.text == text
         {
-            return Ok(properties.clone());
+            return Ok(compiled.clone());
         }
-        let properties = properties::from_text::<S>(text)?;
-        self.compiled = Some((text.to_owned(), properties.clone()));
-        Ok(properties)
+        let compiled = Compiled {
+            text: text.to_owned(),
+            properties: properties::from_text::<S>(text)?,
+            goals: properties::goals_from_text::<S>(text)?,
+        };
+        self.compiled = Some(compiled.clone());
+        Ok(compiled)
     }
 }
 
@@ -142,8 +159,11 @@ struct Run<'a, S: Service> {
     shell: &'a mut dyn Shell,
     start: Simulation<S>,
     properties: Vec<Property<S>>,
+    goals: Vec<Property<S>>,
     remarks: Vec<String>,
     told: BTreeSet<ViolationId>,
+    /// Findings whose paths did not replay.
+    unconfirmed: u64,
     /// What replays have proved already.
     proved: Vec<(ViolationId, Remedies)>,
 }
@@ -229,9 +249,10 @@ impl<S: Service> Run<'_, S> {
             let stop = search.advance(pace.steps());
             pace.note(self.shell.elapsed_ms().saturating_sub(begun));
             *counts = search.counts();
-            let (found, count) = search.found(known);
-            known = count;
-            for violation in found {
+            let found = search.found(known);
+            known = found.known;
+            self.unconfirmed += found.unconfirmed;
+            for violation in found.violations {
                 if self.told.len() >= budget.violations_max as usize {
                     return Ended::Budget;
                 }
@@ -315,9 +336,11 @@ impl<S: Service> Run<'_, S> {
         let prover = Prover {
             start: &self.start,
             properties: &self.properties,
+            goals: &self.goals,
             me,
             property,
             path,
+            order: self.job.order,
             bytes_max: self.job.budget.memory_bytes_max,
             halted: &mut halted,
             baseline: None,
@@ -369,6 +392,7 @@ fn faults_of(job: &Job) -> Faults {
         breaks: faults.breaks,
         losses: faults.losses,
         duplicates: faults.duplicates,
+        late_starts: faults.late_starts,
     }
 }
 

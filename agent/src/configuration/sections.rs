@@ -160,6 +160,8 @@ sections! {
         losses: u8 = 0,
         /// Datagrams that arrive twice.
         duplicates: u8 = 0,
+        /// Nodes that are down for a while: not up yet, or started late.
+        late_starts: u8 = 0,
     }
 
     /// `[properties]`
@@ -178,6 +180,9 @@ sections! {
         ttl_ms: u64 = 30_000,
         /// How often a filter may act.
         hits_max: u64 = 1_000,
+        /// Which filter is taken if several prevent a violation: `least-harm`, the one that takes the least from the service;
+        /// `earliest`, the one that acts on the earliest event.
+        order: Order = Order::LeastHarm,
         /// Whether the service is told of a prediction first, and may handle it itself instead of a filter.
         tell_service: bool = false,
         /// While this file exists, nothing is steered: the service looks for it too. Empty for none.
@@ -249,6 +254,16 @@ pub(crate) enum Mode {
     Steer,
 }
 
+/// Which filter is taken if several prevent a violation.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Order {
+    /// The one that takes the least from the service.
+    LeastHarm,
+    /// The one that acts on the earliest event.
+    Earliest,
+}
+
 /// How a handler is tried.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -269,6 +284,15 @@ impl From<Mode> for scry_protocol::filter::Mode {
             Mode::Off => Self::Off,
             Mode::Audit => Self::Audit,
             Mode::Steer => Self::Steer,
+        }
+    }
+}
+
+impl From<Order> for scry_protocol::link::checker::Order {
+    fn from(order: Order) -> Self {
+        match order {
+            Order::LeastHarm => Self::LeastHarm,
+            Order::Earliest => Self::Earliest,
         }
     }
 }

@@ -269,6 +269,7 @@ fn report(run: RunId, ended: Ended) -> Report {
             elapsed_ms: 30,
         },
         violations: 0,
+        unconfirmed: 0,
         detail: String::new(),
     }
 }

@@ -52,7 +52,8 @@ pub fn replay<S: Service>(
     None
 }
 
-fn broken<'a, S: Service>(
+/// Lists by name what is broken in a state.
+pub(super) fn broken<'a, S: Service>(
     state: &'a Simulation<S>,
     properties: &'a [Property<S>],
 ) -> impl Iterator<Item = String> + 'a {

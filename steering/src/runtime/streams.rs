@@ -80,6 +80,12 @@ impl Waiting<&[u8]> {
     }
 }
 
+impl Waiting {
+    fn is_end(&self) -> bool {
+        matches!(self, Self::Ended(_))
+    }
+}
+
 /// All connections of a node, also those of its former lives.
 #[derive(Debug)]
 pub(super) struct Streams {
@@ -242,6 +248,11 @@ impl Streams {
         for key in keys {
             if let Some(end) = self.ends.get_mut(&key) {
                 gone.push(end.describe());
+                if end.waiting.iter().any(Waiting::is_end) {
+                    // Its task has ended and will not say so again.
+                    self.ends.remove(&key);
+                    continue;
+                }
                 end.standing = Standing::Closing;
                 end.outgoing = None;
                 end.waiting.clear();

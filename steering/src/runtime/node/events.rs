@@ -110,12 +110,20 @@ impl<S: Service> Node<S> {
         let (peer, standing) = (end.peer, end.standing);
         match (what, standing) {
             (Waiting::Ended(reason), Standing::Open) => {
+                let Decision { ruling, filter } = self.rule_on_disconnect(peer);
+                if let (Ruling::Postpone, Some(filter)) = (ruling, filter) {
+                    self.postpone_end(filter, key, peer, reason);
+                    return Ok(());
+                }
+                let Some(end) = self.streams.end(key) else {
+                    return Ok(());
+                };
                 let end = end.describe();
                 self.note_runs();
                 self.streams.remove(key);
                 self.close_channel(&end);
                 self.break_connections(peer);
-                self.disconnected(peer, &reason)
+                self.tell_of_loss(peer, &reason)
             }
             (Waiting::Ended(_), _) => {
                 self.streams.remove(key);
@@ -368,9 +376,31 @@ impl<S: Service> Node<S> {
         }
     }
 
-    /// Tells the service that its connections with a peer are gone.
+    /// Keeps the news of a lost connection until its filter is gone. Until then the service takes the connection for open:
+    /// what it sends on it is lost, and newer connections with the peer go on.
+    fn postpone_end(&mut self, filter: FilterId, key: Key, peer: NodeId, reason: String) {
+        let event = format!("connection to {peer} is gone: {reason}");
+        if let Some(end) = self.streams.end(key) {
+            end.waiting.push_front(Waiting::Ended(reason));
+            end.held = Some(filter);
+        }
+        self.report_ruling(
+            Kind::Disconnect,
+            || event,
+            Ruling::Postpone,
+            Some(filter),
+            None,
+        );
+    }
+
+    /// Tells the service that its connections with a peer are gone because this node gave them up. That is no news that
+    /// could be late, so no filter is asked.
     fn disconnected(&mut self, peer: NodeId, reason: &str) -> Result<(), End> {
         self.count_event();
+        self.tell_of_loss(peer, reason)
+    }
+
+    fn tell_of_loss(&mut self, peer: NodeId, reason: &str) -> Result<(), End> {
         let dice = self.dice();
         let effects = self.run(Input::Disconnect(peer), dice)?;
         self.perform(effects)?;

@@ -271,6 +271,16 @@ impl<S: Service> Node<S> {
         }))
     }
 
+    /// Rules on the news that the connections with a peer are lost.
+    pub(super) fn rule_on_disconnect(&mut self, peer: NodeId) -> Decision {
+        // The hook may end filters by what it knows of the peer's messages.
+        self.note_runs();
+        let Some(hook) = &mut self.hook else {
+            return Decision::RUN;
+        };
+        Decision::of(hook.admit(&Occurrence::Disconnect { peer }))
+    }
+
     /// Keeps a message until its filter is gone. On a connection, whatever follows waits with it.
     pub(super) fn hold(
         &mut self,
