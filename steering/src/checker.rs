@@ -100,7 +100,12 @@ impl<S: Service> Checker<S> {
         let mut counts = Counts::default();
         let (ended, violations, unconfirmed, detail) = match restored {
             Err(reason) => (Ended::Unreadable, 0, 0, reason),
-            Ok((Compiled { properties, goals, .. }, Start { state, remarks })) => {
+            Ok((
+                Compiled {
+                    properties, goals, ..
+                },
+                Start { state, remarks },
+            )) => {
                 let mut run = Run {
                     job,
                     threads: self.threads,

@@ -232,7 +232,9 @@ impl<S: Service> Search<S> {
 
     /// Spells out at most so many of the states that wait to be expanded, spread over all of them.
     pub(crate) fn waiting(&self, max: usize) -> Vec<Simulation<S>> {
-        let every = (self.counts().frontier as usize).div_ceil(max.max(1)).max(1);
+        let every = (self.counts().frontier as usize)
+            .div_ceil(max.max(1))
+            .max(1);
         let mut states = Vec::new();
         let mut at = 0;
         let see = |words: &[u32]| {

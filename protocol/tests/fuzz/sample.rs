@@ -7,8 +7,8 @@ use scry_protocol::compress::Packed;
 use scry_protocol::delta::Delta;
 use scry_protocol::filter::{Action, Filter, Matcher, Mode};
 use scry_protocol::link::checker::{
-    AgentToChecker, Budget, Cancel, CheckerToAgent, Ended, Faults, Found, Job, Order, PastPath, Progress,
-    Ready, Replayed, Report, Violation,
+    AgentToChecker, Budget, Cancel, CheckerToAgent, Ended, Faults, Found, Job, Order, PastPath,
+    Progress, Ready, Replayed, Report, Violation,
 };
 use scry_protocol::link::host::{
     AgentToHost, Arrived, AskNeighbors, Checkpoint, Contact, Contacts, FailedOpen, FilterEnded,

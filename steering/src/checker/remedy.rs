@@ -3,7 +3,7 @@
 //! The events of the path that this node handles are candidates. By default they are tried by what they take from the
 //! service, the least first: hold or postpone something, lose a datagram, reset a connection, refuse a call; of those the
 //! narrower first, and then the later. `steering.order = "earliest"` is the paper's policy instead: the earliest event, and
-//! for each the narrowest filter.
+//! for each the narrowest filter; it holds no messages, and of what follows it asks only what is broken.
 //!
 //! A candidate acts on its event, stays in force, and what follows is searched, with everybody's reactions, at least as
 //! deep as the path and deep enough for the sender to try once more:
@@ -79,6 +79,10 @@ pub(crate) struct Prover<'a, S: Service> {
 
 impl<S: Service> Prover<'_, S> {
     pub(crate) fn remedies(mut self, violation: ViolationId) -> Remedies {
+        if self.order == Order::Earliest {
+            // The paper asks only what is broken.
+            self.goals = &[];
+        }
         let steerable = self.path.iter().find(|step| is_steerable::<S>(&step.event));
         let neighbor = steerable
             .map(|step| step.node)

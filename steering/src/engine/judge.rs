@@ -177,7 +177,8 @@ impl<S: Service> Judges<S> {
                 (Shape::Node(judge), Memory::Node(seen)) => {
                     for position in positions.clone() {
                         let local = locals[position];
-                        if judge_node(seen, local, || view(local).judge(judge)) == Judgement::Violated
+                        if judge_node(seen, local, || view(local).judge(judge))
+                            == Judgement::Violated
                         {
                             find(vec![position]);
                         }

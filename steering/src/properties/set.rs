@@ -195,11 +195,9 @@ impl<S: Service> Rule<S> {
             self.name,
             |view: &View<'_, S>| Some((view.state.clone(), view.timers.to_vec())),
             move |nodes: &[(NodeId, &(S, Vec<S::Timer>))]| {
-                let views = nodes.iter().map(|&(id, (state, timers))| View {
-                    id,
-                    state,
-                    timers,
-                });
+                let views = nodes
+                    .iter()
+                    .map(|&(id, (state, timers))| View { id, state, timers });
                 let views: Vec<View<'_, S>> = views.collect();
                 let holds = |part: &Property<S>| part.judge(&views) == Judgement::Holds;
                 !parts.iter().all(holds)

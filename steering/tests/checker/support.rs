@@ -101,6 +101,14 @@ pub(crate) fn job<S: Service>(state: &Simulation<S>, by: u32) -> Job {
     }
 }
 
+/// The same job with the paper's policy.
+pub(crate) fn earliest(job: Job) -> Job {
+    Job {
+        order: Order::Earliest,
+        ..job
+    }
+}
+
 fn wire(faults: Faults) -> checker::Faults {
     checker::Faults {
         resets: faults.resets,

@@ -192,15 +192,7 @@ pub(crate) fn starts(tastes: Tastes) -> impl Strategy<Value = Simulation<Table>>
         vec(setup(peers, tastes), count as usize)
     });
     let budget = || 0..=u8::from(tastes.faults);
-    let faults = (
-        budget(),
-        budget(),
-        budget(),
-        budget(),
-        budget(),
-        budget(),
-    )
-        .prop_map(
+    let faults = (budget(), budget(), budget(), budget(), budget(), budget()).prop_map(
         |(resets, silent_resets, breaks, losses, duplicates, late_starts)| Faults {
             resets,
             silent_resets,

@@ -7,7 +7,7 @@ use scry::hook;
 use scry::model::event::{Input, InputOf};
 use scry::model::handler::Local;
 use scry::runtime::run::{self, Performed};
-use scry::runtime::{CallError, Examined, Guard, Handle, Options, Ruling};
+use scry::runtime::{CallError, Examined, Guard, Handle, Kind, Options, Ruling};
 use scry_protocol::filter::{Action, Matcher, Mode};
 use scry_protocol::link::host::{
     AgentToHost, Checkpoint, HostToAgent, TakeCheckpoint, WithdrawFilters,
@@ -140,6 +140,49 @@ async fn held_messages_come_in_order_when_the_filter_ends() {
     let held = numbers(&all)[before + 1..].to_vec();
     assert_eq!(held, (0..20).collect::<Vec<_>>());
     assert_eq!(all.lost, []);
+}
+
+#[tokio::test]
+async fn the_news_of_a_lost_connection_waits_until_the_filter_ends() {
+    let mut steered = steered().await;
+    let lost = Matcher::Disconnect { peer: ONE };
+    steered.agent.install(lost, Action::Postpone).await;
+    let mut reports = steered.two.watch().await.expect("it lives");
+    // How soon an installed filter is in force is the hook's own business.
+    loop {
+        tell(&steered.one, TWO, Way::Stream).await;
+        report(&mut reports, "a word", |it| it.kind == Kind::Message).await;
+        call(&steered.one, Call::Disconnect(TWO)).await;
+        let end = report(&mut reports, "the end", |it| it.kind == Kind::Disconnect).await;
+        if end.verdict == Ruling::Postpone {
+            assert_eq!(end.filter, Some(FilterId::new(9)));
+            break;
+        }
+    }
+    let before = steered.two.state().await.expect("it lives");
+    assert_eq!(before.connected, [ONE], "it takes the connection for open");
+    // What it says on the dead connection is lost; on a newer one both are heard.
+    tell(&steered.two, ONE, Way::Stream).await;
+    let ask = Call::Ask {
+        to: TWO,
+        by: Way::Stream,
+    };
+    call(&steered.one, ask).await;
+    let one = until(&steered.one, "an answer", heard(1)).await;
+    assert_eq!(numbers(&one), [0]);
+    let during = steered.two.state().await.expect("it lives").state;
+    assert_eq!(during.lost, before.state.lost);
+    assert_eq!(during.heard.len(), before.state.heard.len() + 1);
+
+    let withdraw = WithdrawFilters { filters: None };
+    steered
+        .agent
+        .send(&AgentToHost::WithdrawFilters(withdraw))
+        .await;
+    // It is never swallowed; and the end of one connection ends the others, as always.
+    let count = before.state.lost.len() + 1;
+    until(&steered.two, "the loss", |it| it.lost.len() == count).await;
+    until(&steered.one, "the loss", |it| it.lost == [TWO]).await;
 }
 
 #[tokio::test]

@@ -40,11 +40,7 @@ pub(super) struct Candidate {
 }
 
 /// Lists the filters with which a node could act on a path, in the order in which they are tried, each once.
-pub(super) fn candidates<S: Service>(
-    me: NodeId,
-    path: &[Step<S>],
-    order: Order,
-) -> Vec<Candidate> {
+pub(super) fn candidates<S: Service>(me: NodeId, path: &[Step<S>], order: Order) -> Vec<Candidate> {
     let mut all: Vec<Candidate> = Vec::new();
     for (at, step) in path.iter().enumerate().filter(|(_, step)| step.node == me) {
         for (rule, harm) in rules::<S>(me, &step.event, order) {
@@ -75,10 +71,7 @@ fn rules<S: Service>(node: NodeId, event: &EventOf<S>, order: Order) -> Vec<(Rul
         }
         (Event::Receive { .. }, Order::Earliest) => &[(Drop, Harm::Gap), (Reset, Harm::Reset)],
         (
-            Event::Timer(_)
-            | Event::Hangup { .. }
-            | Event::Disconnect { .. }
-            | Event::Break { .. },
+            Event::Timer(_) | Event::Hangup { .. } | Event::Disconnect { .. } | Event::Break { .. },
             _,
         ) => &[(Postpone, Harm::Delay)],
         (Event::Call(_), _) => &[(Refuse, Harm::Refusal)],

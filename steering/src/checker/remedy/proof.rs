@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashSet, VecDeque};
 
 use scry_protocol::NodeId;
 use scry_protocol::filter::Action;
+use scry_protocol::link::checker::Order;
 
 use crate::checker::remedy::Prover;
 use crate::checker::remedy::candidate::{Candidate, Harm, veto, without_content};
@@ -123,7 +124,10 @@ impl<S: Service> Prover<'_, S> {
             refuse_new(&others, &without)?;
         }
         self.judge_from_start(rule)?;
-        if self.goes_on(&before) && !branches.iter().any(|branch| self.goes_on(branch)) {
+        if self.order == Order::LeastHarm
+            && self.goes_on(&before)
+            && !branches.iter().any(|branch| self.goes_on(branch))
+        {
             return Err("it stops everything".to_owned());
         }
         Ok(match harm {
@@ -268,7 +272,11 @@ impl<S: Service> Prover<'_, S> {
     }
 
     /// Lists by name what is broken within a depth, and the goals that are reached.
-    fn seen_from(&mut self, from: &Simulation<S>, depth: usize) -> Result<BTreeSet<String>, String> {
+    fn seen_from(
+        &mut self,
+        from: &Simulation<S>,
+        depth: usize,
+    ) -> Result<BTreeSet<String>, String> {
         let task = self.task(from, depth, self.goals.to_vec());
         Ok(names(task.run(self.halted, |_, _| Ok(()))?))
     }
