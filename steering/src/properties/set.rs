@@ -133,6 +133,9 @@ pub fn from_text<S: Service>(text: &str) -> Result<Vec<Property<S>>, String> {
         .map_err(|errors| errors.to_string())
 }
 
+/// All that a property can see of a node: its state and its timers.
+type StateAndTimers<S> = (S, Vec<<S as Service>::Timer>);
+
 /// Compiles the text of a property file for a service, and returns for each `eventually` property that is not off one
 /// that is violated in just the states where it is true: a search that looks for violations finds whether it can come true.
 ///
@@ -194,7 +197,7 @@ impl<S: Service> Rule<S> {
         Property::global(
             self.name,
             |view: &View<'_, S>| Some((view.state.clone(), view.timers.to_vec())),
-            move |nodes: &[(NodeId, &(S, Vec<S::Timer>))]| {
+            move |nodes: &[(NodeId, &StateAndTimers<S>)]| {
                 let views = nodes
                     .iter()
                     .map(|&(id, (state, timers))| View { id, state, timers });
