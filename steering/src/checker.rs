@@ -154,6 +154,7 @@ impl<S: Service> Checker<S> {
 struct Seen<S: Service> {
     id: ViolationId,
     property: String,
+    nodes: Vec<NodeId>,
     explanation: String,
     path: Vec<Step<S>>,
 }
@@ -214,7 +215,12 @@ impl<S: Service> Run<'_, S> {
             let errs = replayed.is_some();
             let mut remedies = Remedies::default();
             if let Some(replayed) = replayed {
-                remedies = self.remedy(past.violation, &replayed.property, &replayed.path);
+                remedies = self.remedy(
+                    past.violation,
+                    &replayed.property,
+                    &replayed.nodes,
+                    &replayed.path,
+                );
                 self.proved.push((past.violation, remedies.clone()));
             }
             self.shell.tell(CheckerToAgent::Replayed(Replayed {
@@ -268,6 +274,7 @@ impl<S: Service> Run<'_, S> {
                 self.report(Seen {
                     id,
                     property: violation.property,
+                    nodes: violation.nodes,
                     explanation: violation.explanation.unwrap_or_default(),
                     path: violation.path,
                 });
@@ -297,7 +304,7 @@ impl<S: Service> Run<'_, S> {
         let proved = self.proved.iter().find(|(id, _)| *id == seen.id);
         let remedies = match proved {
             Some((_, remedies)) if !remedies.filters.is_empty() => remedies.clone(),
-            _ => self.remedy(seen.id, &seen.property, &seen.path),
+            _ => self.remedy(seen.id, &seen.property, &seen.nodes, &seen.path),
         };
         let path = path::write(&seen.path).unwrap_or_else(|error| {
             self.remarks.push(format!("{}: {error}", seen.id));
@@ -332,7 +339,13 @@ impl<S: Service> Run<'_, S> {
         })
     }
 
-    fn remedy(&mut self, id: ViolationId, property: &str, path: &[Step<S>]) -> Remedies {
+    fn remedy(
+        &mut self,
+        id: ViolationId,
+        property: &str,
+        nodes: &[NodeId],
+        path: &[Step<S>],
+    ) -> Remedies {
         let me = self.me();
         let time_ms = self.job.budget.time_ms;
         let deadline = (self.shell.elapsed_ms() + time_ms / SHARE_OF_TIME).min(time_ms);
@@ -344,6 +357,7 @@ impl<S: Service> Run<'_, S> {
             goals: &self.goals,
             me,
             property,
+            nodes,
             path,
             order: self.job.order,
             bytes_max: self.job.budget.memory_bytes_max,

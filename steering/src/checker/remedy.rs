@@ -8,9 +8,9 @@
 //! A candidate acts on its event, stays in force, and what follows is searched, with everybody's reactions, at least as
 //! deep as the path and deep enough for the sender to try once more:
 //!
-//! - The property must not be broken there: a filter that only puts the violation off is of no use.
-//! - No other property may be broken there that is not broken as well if the event runs: else the filter would be to
-//!   blame.
+//! - The property must not be broken there by the same nodes: a filter that only puts the violation off is of no use.
+//! - Nothing else may be broken there, nor the same by other nodes, that is not broken as well if the event runs: else the
+//!   filter would be to blame.
 //! - From the start state on, the filter may break nothing that is not broken without it, and every `eventually` property
 //!   that can come true without it within the length of the path must be able to come true with it.
 //! - A filter on one content must also stand against a sender that says the same in other words: some steps deeper, no
@@ -29,6 +29,8 @@
 mod candidate;
 mod proof;
 
+use std::collections::BTreeSet;
+
 use scry_protocol::filter::{Filter, Mode};
 use scry_protocol::limit::{NAME_BYTES_MAX, TEXT_BYTES_MAX};
 use scry_protocol::link::checker::Order;
@@ -37,6 +39,7 @@ use scry_protocol::{FilterId, NodeId, ViolationId};
 use crate::checker::cut;
 use crate::checker::remedy::candidate::{Candidate, Harm, candidates};
 use crate::checker::remedy::proof::Danger;
+use crate::checker::replay::Broken;
 use crate::checker::spell::is_steerable;
 use crate::model::event::Step;
 use crate::model::simulation::Simulation;
@@ -67,14 +70,16 @@ pub(crate) struct Prover<'a, S: Service> {
     /// What a filter must not take out of reach: each is violated in just the states that are to be reached.
     pub(crate) goals: &'a [Property<S>],
     pub(crate) me: NodeId,
+    /// What is broken at the end of the path, and by which nodes; none if it is about all.
     pub(crate) property: &'a str,
+    pub(crate) nodes: &'a [NodeId],
     pub(crate) path: &'a [Step<S>],
     pub(crate) order: Order,
     pub(crate) bytes_max: u64,
     /// Tells whether the time for proofs is over.
     pub(crate) halted: &'a mut dyn FnMut() -> bool,
     /// What is broken or reached from the start state without any filter, as deep as the path, once it is known.
-    pub(crate) baseline: Option<std::collections::BTreeSet<String>>,
+    pub(crate) baseline: Option<BTreeSet<Broken>>,
 }
 
 impl<S: Service> Prover<'_, S> {

@@ -8,6 +8,9 @@
 //!   node that missed its peer's reset learns of it at its next send.
 //! - A first message opens a connection wherever it arrives, even at a node that was reset meanwhile (F-8).
 //! - A notice that is never delivered is a notice that was lost: no event of its own is needed.
+//! - Whoever closes a connection goes on reading it, and ignores what comes: its peer hears all that was sent before, and
+//!   then that it is closed. A refusal that would come back meanwhile says nothing new and is left out.
+//! - A node that is down refuses every connection. Datagrams to it wait, and may be lost, as always.
 //! - Datagrams are a multiset: two equal ones can both arrive.
 
 use scry_protocol::NodeId;

@@ -16,7 +16,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::capture::StreamEnd;
+use crate::capture::{Kept, StreamEnd};
 use crate::model::network::Connection;
 use crate::runtime::connection::{self, Arrival, Key, Wiring};
 use crate::runtime::outflow::{Inlet, outflow};
@@ -286,6 +286,27 @@ impl Streams {
         let keys = self.open.values().flatten();
         keys.filter_map(|key| Some(self.ends.get(key)?.describe()))
             .collect()
+    }
+
+    /// Adds what a filter holds back on open connections: a message, or the news that one is lost.
+    pub(super) fn add_held(&self, kept: &mut Vec<Kept>) {
+        let open = self.open.values().flatten();
+        let held = open
+            .filter_map(|key| self.ends.get(key))
+            .filter(|end| end.held.is_some());
+        for end in held {
+            let message = match end.waiting.front() {
+                Some(Waiting::Offered(content)) => Some(content.clone()),
+                Some(Waiting::Ended(_)) => None,
+                // It has not been received as far as the channels know, and is on its way.
+                Some(Waiting::Frame(_)) | None => continue,
+            };
+            kept.push(Kept {
+                from: end.peer,
+                connection: Some(end.connection),
+                message,
+            });
+        }
     }
 
     /// Stops or resumes all connections with a peer. Returns those with something to go on with.

@@ -1,6 +1,5 @@
 //! A service made of one story each: node 0 says something, node 1 gets it wrong.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use scry::{Context, Faults, NodeId, Property, Service, Simulation, Transport};
@@ -77,7 +76,11 @@ impl Service for Pupil {
                 cx.send(other, Message::Again(0));
                 cx.set_timer(Timer::Tick, Duration::from_secs(1));
             }
-            Story::Lost if speaks => cx.send(other, Message::First),
+            Story::Lost if speaks => {
+                // A third node is there in one story only.
+                cx.send(other, Message::First);
+                cx.send(NodeId::new(2), Message::First);
+            }
             Story::Far if speaks => cx.set_timer(Timer::Tick, Duration::from_secs(1)),
             Story::Timer if !speaks => cx.set_timer(Timer::Tick, Duration::from_secs(1)),
             _ => {}
@@ -126,7 +129,7 @@ impl Service for Pupil {
     }
 
     fn on_disconnect(&mut self, cx: &mut Context<'_, Self>, _: NodeId) {
-        if *cx.setup() == Story::Lost && cx.me() == NodeId::new(1) {
+        if *cx.setup() == Story::Lost && cx.me() != NodeId::new(0) {
             self.value = BAD;
         }
         if *cx.setup() == Story::Harm && cx.me() == NodeId::new(1) && self.value == 0 {
@@ -167,6 +170,10 @@ pub(crate) fn tell(story: Story) -> Simulation<Pupil> {
 }
 
 pub(crate) fn tell_with(story: Story, faults: Faults) -> Simulation<Pupil> {
-    let setups = BTreeMap::from([(NodeId::new(0), story), (NodeId::new(1), story)]);
+    tell_to(2, story, faults)
+}
+
+pub(crate) fn tell_to(nodes: u32, story: Story, faults: Faults) -> Simulation<Pupil> {
+    let setups = (0..nodes).map(|id| (NodeId::new(id), story)).collect();
     Simulation::boot(setups, faults)
 }

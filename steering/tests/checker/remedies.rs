@@ -3,10 +3,10 @@
 use randtree::{RandTree, scenarios};
 use scry::checker::remedy::{Bound, judge_veto};
 use scry::model::Event;
-use scry::{Faults, NodeId, Service};
+use scry::{Faults, NodeId, Service, Simulation, Step};
 use scry_protocol::link::checker::Job;
 
-use crate::pupil::{Pupil, Story, tell, tell_with};
+use crate::pupil::{Pupil, Story, tell, tell_to, tell_with};
 use crate::support::{earliest, job, run, scenario, shown};
 
 /// Runs a story at node 1 with the paper's policy, and returns the filter against the bad value, or why there is none.
@@ -114,18 +114,44 @@ fn what_can_wait_is_held_before_anything_is_lost() {
     );
 }
 
+/// Lets every message arrive.
+fn heard(mut state: Simulation<Pupil>) -> Simulation<Pupil> {
+    let receives = |(step, after): (Step<Pupil>, Simulation<Pupil>)| {
+        matches!(step.event, Event::Receive { .. }).then_some(after)
+    };
+    while let Some(after) = state.successors().into_iter().find_map(receives) {
+        state = after;
+    }
+    state
+}
+
+#[test]
+fn others_who_break_the_same_are_not_held_against_a_filter() {
+    let faults = Faults {
+        resets: 1,
+        ..Faults::NONE
+    };
+    let start = heard(tell_to(3, Story::Lost, faults));
+    for node in [1, 2] {
+        let heard = run::<Pupil>(&job(&start, node));
+        let found = heard.found();
+        assert_eq!(found.len(), 2, "one at each node that hears of the reset");
+        let remedies: Vec<String> = found
+            .iter()
+            .flat_map(|violation| &violation.remedies)
+            .map(shown)
+            .collect();
+        assert_eq!(remedies, ["postpone loss of n0"]);
+    }
+}
+
 #[test]
 fn a_5_the_news_of_a_lost_connection_is_postponed() {
     let faults = Faults {
         resets: 1,
         ..Faults::NONE
     };
-    let mut start = tell_with(Story::Lost, faults);
-    let first = start.successors().into_iter();
-    let arrives = first
-        .map(|(step, after)| (step.event, after))
-        .find(|(event, _)| matches!(event, Event::Receive { .. }));
-    start = arrives.expect("First arrives").1;
+    let start = heard(tell_with(Story::Lost, faults));
     for job in [job(&start, 1), earliest(job(&start, 1))] {
         assert_eq!(remedy_of(job).as_deref(), Ok("postpone loss of n0"));
     }

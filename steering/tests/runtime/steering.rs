@@ -16,7 +16,7 @@ use scry_protocol::{CheckpointNumber, Content, FilterId};
 
 use crate::agent::{Agent, Socket};
 use crate::cluster::{ONE, TWO, call, heard, introduce, numbers, report, start, tell, until};
-use crate::probe::{Alarm, Call, Probe, Way};
+use crate::probe::{Alarm, Call, Probe, Way, Word};
 
 struct Steered {
     one: Handle<Probe>,
@@ -113,6 +113,17 @@ async fn held_messages_come_in_order_when_the_filter_ends() {
     let mut steered = steered().await;
     steered.agent.install(words(), Action::Hold).await;
     provoke(&steered, Way::Stream, Ruling::Hold).await;
+    let captured = checkpoint(&mut steered.agent, 40).await;
+    let [held] = captured.kept.as_slice() else {
+        panic!("one message is held: {captured:?}");
+    };
+    assert_eq!(held.from, ONE);
+    assert_eq!(held.connection, Some(captured.streams[0].connection));
+    let word = Word::Tell {
+        number: 0,
+        by: Way::Stream,
+    };
+    assert_eq!(held.message, rmp_serde::to_vec(&word).ok());
     let before = steered
         .two
         .state()
@@ -161,6 +172,13 @@ async fn the_news_of_a_lost_connection_waits_until_the_filter_ends() {
     }
     let before = steered.two.state().await.expect("it lives");
     assert_eq!(before.connected, [ONE], "it takes the connection for open");
+    // Whoever searches from a checkpoint knows that the news will come.
+    let captured = checkpoint(&mut steered.agent, 40).await;
+    let [lost] = captured.kept.as_slice() else {
+        panic!("one thing is kept back: {captured:?}");
+    };
+    assert_eq!((lost.from, &lost.message), (ONE, &None));
+    assert_eq!(lost.connection, Some(captured.streams[0].connection));
     // What it says on the dead connection is lost; on a newer one both are heard.
     tell(&steered.two, ONE, Way::Stream).await;
     let ask = Call::Ask {

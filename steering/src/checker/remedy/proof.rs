@@ -8,7 +8,7 @@ use scry_protocol::link::checker::Order;
 
 use crate::checker::remedy::Prover;
 use crate::checker::remedy::candidate::{Candidate, Harm, veto, without_content};
-use crate::checker::replay::{broken, replay};
+use crate::checker::replay::{Broken, broken, replay};
 use crate::explore::{Limits, Options, Search, Stop, Strategy, Violation};
 use crate::model::event::{Event, EventOf, Step};
 use crate::model::fault::Faults;
@@ -119,9 +119,10 @@ impl<S: Service> Prover<'_, S> {
             }
         }
         if !others.is_empty() {
+            // One step deeper: what happens beside the event is not to seem new because the event took a step.
             let run = self.after(&self.path[..=*at])?;
-            let without = self.explore(&run, depth)?;
-            refuse_new(&others, &without)?;
+            let without = self.explore(&run, depth + 1)?;
+            refuse_new(&others, &without, Some(self.property))?;
         }
         self.judge_from_start(rule)?;
         if self.order == Order::LeastHarm
@@ -145,13 +146,13 @@ impl<S: Service> Prover<'_, S> {
         candidate: &Candidate,
         branch: &Simulation<S>,
         depth: usize,
-    ) -> Result<(BTreeSet<String>, Danger), String> {
+    ) -> Result<(BTreeSet<Broken>, Danger), String> {
         let rule = &candidate.rule;
         let wider = without_content(rule);
         let deeper = wider.as_ref().map_or(0, |_| REWORDED_STEPS);
-        let property = self.property;
+        let (property, nodes) = (self.property, self.nodes);
         let object = |violation: &Violation<S>| {
-            if violation.property != property {
+            if violation.property != property || violation.nodes != nodes {
                 return None;
             }
             let steps = violation.path.len();
@@ -183,7 +184,7 @@ impl<S: Service> Prover<'_, S> {
                 samples_left -= samples.len();
                 let passed = |state: &Simulation<S>| {
                     state.faults() == branch.faults()
-                        && has_passed(state, rest, properties, property)
+                        && has_passed(state, rest, properties, (property, nodes))
                 };
                 if samples.iter().any(passed) {
                     danger = Danger::Passes;
@@ -196,7 +197,7 @@ impl<S: Service> Prover<'_, S> {
         let broken = found
             .into_iter()
             .filter(|violation| violation.path.len() <= depth)
-            .map(|violation| violation.property);
+            .map(|violation| (violation.property, violation.nodes));
         Ok((broken.collect(), danger))
     }
 
@@ -209,11 +210,10 @@ impl<S: Service> Prover<'_, S> {
             .clone()
             .steered(Steering::new(vec![rule.clone()]));
         let mut seen = self.seen_from(&steered, length)?;
-        let is_goal = |name: &String| self.goals.iter().any(|goal| goal.name() == name);
-        let reached: BTreeSet<String> = seen.iter().filter(|name| is_goal(name)).cloned().collect();
-        seen.retain(|name| !is_goal(name));
+        let is_goal = |broken: &Broken| self.goals.iter().any(|goal| goal.name() == broken.0);
+        let reached: BTreeSet<Broken> = seen.iter().filter(|it| is_goal(it)).cloned().collect();
         // Other ways to the same violation are there without the filter as well.
-        seen.remove(self.property);
+        seen.retain(|broken| !is_goal(broken) && broken.0 != self.property);
         if seen.is_empty() && reached.len() == self.goals.len() {
             return Ok(());
         }
@@ -221,11 +221,14 @@ impl<S: Service> Prover<'_, S> {
             self.baseline = Some(self.seen_from(&self.start.clone(), length)?);
         }
         let baseline = self.baseline.as_ref().expect("it was just set");
-        refuse_new(&seen, baseline)?;
+        refuse_new(&seen, baseline, None)?;
+        let is_in = |all: &BTreeSet<Broken>, goal: &Property<S>| {
+            all.iter().any(|(name, _)| name == goal.name())
+        };
         let missed = self
             .goals
             .iter()
-            .find(|goal| baseline.contains(goal.name()) && !reached.contains(goal.name()));
+            .find(|goal| is_in(baseline, goal) && !is_in(&reached, goal));
         match missed {
             Some(goal) => Err(format!("then this cannot come true: {}", goal.name())),
             None => Ok(()),
@@ -241,7 +244,9 @@ impl<S: Service> Prover<'_, S> {
         let mut waiting = VecDeque::from([(from.clone(), 0)]);
         while let Some((state, depth)) = waiting.pop_front() {
             for (_, next) in state.successors() {
-                if broken(&next, self.properties).any(|name| name == self.property) {
+                let breaks =
+                    |(property, nodes): Broken| property == self.property && nodes == self.nodes;
+                if broken(&next, self.properties).any(breaks) {
                     continue;
                 }
                 let moved = |node: &NodeId| next.nodes()[node].local != from.nodes()[node].local;
@@ -265,10 +270,10 @@ impl<S: Service> Prover<'_, S> {
         Ok(state)
     }
 
-    /// Lists by name what is broken within a depth.
-    fn explore(&mut self, from: &Simulation<S>, depth: usize) -> Result<BTreeSet<String>, String> {
+    /// Lists what is broken within a depth.
+    fn explore(&mut self, from: &Simulation<S>, depth: usize) -> Result<BTreeSet<Broken>, String> {
         let task = self.task(from, depth, Vec::new());
-        Ok(names(task.run(self.halted, |_, _| Ok(()))?))
+        Ok(all_broken(task.run(self.halted, |_, _| Ok(()))?))
     }
 
     /// Lists by name what is broken within a depth, and the goals that are reached.
@@ -276,9 +281,9 @@ impl<S: Service> Prover<'_, S> {
         &mut self,
         from: &Simulation<S>,
         depth: usize,
-    ) -> Result<BTreeSet<String>, String> {
+    ) -> Result<BTreeSet<Broken>, String> {
         let task = self.task(from, depth, self.goals.to_vec());
-        Ok(names(task.run(self.halted, |_, _| Ok(()))?))
+        Ok(all_broken(task.run(self.halted, |_, _| Ok(()))?))
     }
 
     fn task<'t>(
@@ -338,7 +343,7 @@ pub fn judge_veto<S: Service>(
             .collect(),
         Action::Postpone | Action::Refuse | Action::Hold => vec![before.clone().steered(steering)],
     };
-    let mut look = |states: Vec<Simulation<S>>| -> Result<BTreeSet<String>, String> {
+    let mut look = |states: Vec<Simulation<S>>| -> Result<BTreeSet<Broken>, String> {
         let mut all = BTreeSet::new();
         for start in &states {
             let properties = properties.to_vec();
@@ -347,7 +352,7 @@ pub fn judge_veto<S: Service>(
                 properties,
                 bound,
             };
-            all.extend(names(task.run(halted, |_, _| Ok(()))?));
+            all.extend(all_broken(task.run(halted, |_, _| Ok(()))?));
         }
         Ok(all)
     };
@@ -356,7 +361,7 @@ pub fn judge_veto<S: Service>(
         return Ok(());
     }
     let without = look(ways(&before))?;
-    refuse_new(&with, &without)
+    refuse_new(&with, &without, None)
 }
 
 impl<S: Service> Simulation<S> {
@@ -387,10 +392,11 @@ fn has_passed<S: Service>(
     state: &Simulation<S>,
     rest: &[Step<S>],
     properties: &[Property<S>],
-    property: &str,
+    (property, nodes): (&str, &[NodeId]),
 ) -> bool {
     let free = state.clone().steered(Steering::default());
-    replay(&free, rest, properties).is_none_or(|replay| replay.property != property)
+    replay(&free, rest, properties)
+        .is_none_or(|replay| replay.property != property || replay.nodes != nodes)
 }
 
 /// Returns the states after a filter has acted on an event: several if the node chooses what to do about a connection
@@ -406,16 +412,27 @@ fn acted<S: Service>(steered: Simulation<S>, step: &Step<S>) -> Vec<Simulation<S
     }
 }
 
-fn names<S: Service>(found: Vec<Violation<S>>) -> BTreeSet<String> {
+fn all_broken<S: Service>(found: Vec<Violation<S>>) -> BTreeSet<Broken> {
     found
         .into_iter()
-        .map(|violation| violation.property)
+        .map(|violation| (violation.property, violation.nodes))
         .collect()
 }
 
-fn refuse_new(with: &BTreeSet<String>, without: &BTreeSet<String>) -> Result<(), String> {
-    match with.difference(without).next() {
-        Some(broken) => Err(format!("another property may be broken then: {broken}")),
+/// Refuses what breaks something that is not broken without it. Of the property `by_node` it counts which nodes break it,
+/// of others only whether somebody does.
+fn refuse_new(
+    with: &BTreeSet<Broken>,
+    without: &BTreeSet<Broken>,
+    by_node: Option<&str>,
+) -> Result<(), String> {
+    let is_new = |broken: &&Broken| match by_node == Some(broken.0.as_str()) {
+        true => !without.contains(broken),
+        false => without.iter().all(|(name, _)| *name != broken.0),
+    };
+    match with.iter().find(is_new) {
+        Some((name, _)) if by_node == Some(name) => Err("other nodes may break it then".to_owned()),
+        Some((name, _)) => Err(format!("another property may be broken then: {name}")),
         None => Ok(()),
     }
 }

@@ -10,7 +10,7 @@ use scry_protocol::link::host::{Predicted, PredictionAnswer, Veto};
 use scry_protocol::{FilterId, Incarnation, NodeId, Transport};
 use tokio::time::Instant;
 
-use crate::capture::{self, StreamEnd};
+use crate::capture::{self, KEPT_MAX, Kept, StreamEnd};
 use crate::checker::path;
 use crate::checkpoint::channel::Lane;
 use crate::checkpoint::recorder::Capture;
@@ -23,7 +23,7 @@ use crate::runtime::node::events::{Decision, Origin};
 use crate::runtime::node::{End, Node, epoch_ms};
 use crate::runtime::report::{Kind, Ruling};
 use crate::runtime::run::{self, Panicked};
-use crate::runtime::streams::Waiting;
+use crate::runtime::streams::{Streams, Waiting};
 use crate::runtime::wire::NO_STAMP;
 use crate::service::{Handling, Prediction, Service};
 
@@ -113,7 +113,7 @@ impl<S: Service> Node<S> {
         let wake = Arc::clone(&self.wake);
         options.waker = Some(Arc::new(move || wake.notify_one()));
         // A state that cannot be written down cannot be checked: the service runs on without.
-        match capture(self.me, &self.setup, &self.local, &[]) {
+        match capture(self.me, &self.setup, &self.local, &[], &[]) {
             Ok(captured) => self.hook = Some(Hook::connect(options, now, || captured)),
             Err(error) => tracing::error!("no steering: the state cannot be captured: {error}"),
         }
@@ -127,10 +127,13 @@ impl<S: Service> Node<S> {
         }
         self.note_runs();
         let (me, setup, local, streams) = (self.me, &self.setup, &self.local, &self.streams);
+        let held = self.held.as_slice();
         let Some(hook) = &mut self.hook else {
             return Ok(());
         };
-        let requests = hook.turn(now, || capture_now(me, setup, local, &streams.describe()));
+        let requests = hook.turn(now, || {
+            capture_now(me, setup, local, &streams.describe(), &kept(held, streams))
+        });
         for request in requests {
             match request {
                 Request::Ended(ended) => self.release(ended.filter)?,
@@ -178,9 +181,10 @@ impl<S: Service> Node<S> {
         self.note_runs();
         let now = self.clock;
         let (me, setup, local, streams) = (self.me, &self.setup, &self.local, &self.streams);
+        let held = self.held.as_slice();
         if let Some(hook) = &mut self.hook {
             hook.receive(now, from, transport, envelope, || {
-                capture_now(me, setup, local, &streams.describe())
+                capture_now(me, setup, local, &streams.describe(), &kept(held, streams))
             });
         }
     }
@@ -405,13 +409,27 @@ impl Decision {
     }
 }
 
+/// Lists what filters hold back, for a checkpoint.
+fn kept(held: &[Held], streams: &Streams) -> Vec<Kept> {
+    let apart = held.iter().map(|held| Kept {
+        from: held.from,
+        connection: None,
+        message: Some(held.content.clone()),
+    });
+    let mut kept: Vec<Kept> = apart.take(KEPT_MAX).collect();
+    streams.add_held(&mut kept);
+    kept.truncate(KEPT_MAX);
+    kept
+}
+
 fn capture<S: Service>(
     me: NodeId,
     setup: &S::Setup,
     local: &Local<S>,
     streams: &[StreamEnd],
+    kept: &[Kept],
 ) -> Result<Capture, rmp_serde::encode::Error> {
-    let (state, timers) = capture::write(setup, local, streams)?;
+    let (state, timers) = capture::write_with(setup, local, streams, kept)?;
     Ok(Capture {
         state,
         timers,
@@ -426,8 +444,9 @@ fn capture_now<S: Service>(
     setup: &S::Setup,
     local: &Local<S>,
     streams: &[StreamEnd],
+    kept: &[Kept],
 ) -> Capture {
-    capture(me, setup, local, streams).unwrap_or_else(|error| {
+    capture(me, setup, local, streams, kept).unwrap_or_else(|error| {
         tracing::error!("the state cannot be captured: {error}");
         Capture::default()
     })
