@@ -47,7 +47,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use scry::checkpoint::Time;
 use scry_protocol::filter::Mode;
-use scry_protocol::link::checker::{AgentToChecker, Budget, CheckerToAgent, Faults, Job};
+use scry_protocol::link::checker::{AgentToChecker, Budget, CheckerToAgent, Faults, Job, Order};
 use scry_protocol::link::host::{
     AgentToHost, Failure, Hello, HostToAgent, Isolate, Outcome, PropertyMode, Rules, Stats,
     Suspicion, Welcome,
@@ -87,6 +87,8 @@ pub struct Options {
     pub faults: Faults,
     /// When a search stops.
     pub budget: Budget,
+    /// Which of several filters is taken.
+    pub order: Order,
     /// How long beyond its budget a checker may be silent before it is told to stop, and then again before it is killed.
     pub grace_ms: u64,
     /// How old the oldest checkpoint of a snapshot may be when a filter is installed because of it.
@@ -146,6 +148,7 @@ impl Default for Options {
                 memory_bytes_max: 512 << 20,
                 violations_max: 16,
             },
+            order: Order::LeastHarm,
             grace_ms: 2_000,
             snapshot_age_ms_max: 30_000,
             filter_ttl_ms: 60_000,
@@ -236,6 +239,8 @@ pub struct Counts {
     pub snapshots_unchanged: u64,
     /// States visited.
     pub states: u64,
+    /// Findings that did not replay and were not told: the service has chance or a clock of its own.
+    pub findings_unconfirmed: u64,
     /// Past paths replayed.
     pub replays: u64,
     /// Past paths that still led to a violation.
@@ -321,6 +326,8 @@ pub struct Controller {
     known: BTreeMap<NodeId, Known>,
     /// By neighbor, the properties that read something of it which nothing changed in the last search.
     lasting: BTreeMap<NodeId, Vec<String>>,
+    /// When it was last said that findings did not replay.
+    unconfirmed_told: Option<Time>,
     /// Violations the last snapshot showed to have happened.
     happened: BTreeSet<ViolationId>,
     active: BTreeMap<FilterId, leases::Active>,
@@ -355,6 +362,7 @@ impl Controller {
             pending: None,
             last_run: None,
             settled: None,
+            unconfirmed_told: None,
             known: BTreeMap::new(),
             lasting: BTreeMap::new(),
             happened: BTreeSet::new(),

@@ -66,6 +66,23 @@ pub enum Matcher {
         /// Its arguments, if only these are meant.
         content: Option<Digest>,
     },
+    /// The news that the connections with a peer are lost. They can come late, never not at all.
+    Disconnect {
+        /// The peer.
+        peer: NodeId,
+    },
+}
+
+impl Matcher {
+    /// Tells whether a network or a scheduler could do this to what is matched: a message can be lost or late, a
+    /// timer or the news of a lost connection can be late, a call can be refused.
+    pub fn admits(&self, action: Action) -> bool {
+        match self {
+            Self::Message { .. } => matches!(action, Action::Drop | Action::Reset | Action::Hold),
+            Self::Timer { .. } | Self::Disconnect { .. } => action == Action::Postpone,
+            Self::Call { .. } => action == Action::Refuse,
+        }
+    }
 }
 
 coded! {
@@ -75,7 +92,7 @@ coded! {
         Drop = 0 "drop",
         /// A message is dropped and the connection it came on is reset.
         Reset = 1 "drop and reset the connection",
-        /// A timer is armed again instead of fired.
+        /// A timer is armed again instead of fired; the news of a lost connection waits until the filter has ended.
         Postpone = 2 "postpone",
         /// A call is refused.
         Refuse = 3 "refuse",

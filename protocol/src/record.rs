@@ -516,6 +516,9 @@ pub fn describe(filter: &Filter) -> String {
         } => (format!("{kind} from {source} to {destination}"), content),
         Matcher::Timer { kind, content } => (format!("timer {kind}"), content),
         Matcher::Call { kind, content } => (format!("call {kind}"), content),
+        Matcher::Disconnect { peer } => {
+            (format!("the news of a lost connection with {peer}"), &None)
+        }
     };
     let action = match filter.action {
         Action::Reset => "drop, resetting its connection,".to_owned(),

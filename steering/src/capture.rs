@@ -18,6 +18,23 @@ pub struct Captured<S: Service> {
     pub local: Local<S>,
     /// Its ends of the connections that are open, by peer and then by age.
     pub streams: Vec<StreamEnd>,
+    /// What arrived and is kept from its handler, in order for each connection.
+    pub kept: Vec<Kept>,
+}
+
+/// How many events that are kept back a checkpoint shows. The others will be a surprise.
+pub const KEPT_MAX: usize = 1024;
+
+/// Something that arrived and is kept from its handler for a while. The channels count it as received, so without this
+/// nobody who looks at a checkpoint would know of it.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+pub struct Kept {
+    /// Who sent it; for the news of a lost connection, the peer.
+    pub from: NodeId,
+    /// The connection it came on; none for a datagram or a word of the node to itself.
+    pub connection: Option<Connection>,
+    /// The message as it came over the wire; none for the news that the connection is lost.
+    pub message: Option<Vec<u8>>,
 }
 
 /// One end of an open connection.
@@ -46,11 +63,11 @@ pub enum RestoreError {
 
 /// The order of fields on the wire, written from borrowed parts.
 #[derive(Serialize)]
-struct Written<'a, S: Service>(&'a S::Setup, &'a S, u64, &'a [StreamEnd]);
+struct Written<'a, S: Service>(&'a S::Setup, &'a S, u64, &'a [StreamEnd], &'a [Kept]);
 
 #[derive(Deserialize)]
 #[serde(bound = "")]
-struct Read<S: Service>(S::Setup, S, u64, Vec<StreamEnd>);
+struct Read<S: Service>(S::Setup, S, u64, Vec<StreamEnd>, Vec<Kept>);
 
 /// Writes a node: its state with its settings and connections, and its timers.
 ///
@@ -63,7 +80,22 @@ pub fn write<S: Service>(
     local: &Local<S>,
     streams: &[StreamEnd],
 ) -> Result<(Vec<u8>, Vec<u8>), rmp_serde::encode::Error> {
-    let state = rmp_serde::to_vec(&Written(setup, &local.service, local.ticks, streams))?;
+    write_with(setup, local, streams, &[])
+}
+
+/// As [`write`], with what arrived and is kept from its handler.
+///
+/// # Errors
+///
+/// As for [`write`].
+pub fn write_with<S: Service>(
+    setup: &S::Setup,
+    local: &Local<S>,
+    streams: &[StreamEnd],
+    kept: &[Kept],
+) -> Result<(Vec<u8>, Vec<u8>), rmp_serde::encode::Error> {
+    let written = Written(setup, &local.service, local.ticks, streams, kept);
+    let state = rmp_serde::to_vec(&written)?;
     Ok((state, rmp_serde::to_vec(&local.timers)?))
 }
 
@@ -73,7 +105,7 @@ pub fn write<S: Service>(
 ///
 /// When the checkpoint is of another service.
 pub fn read<S: Service>(content: &Content) -> Result<(S::Setup, Captured<S>), RestoreError> {
-    let Read(setup, service, ticks, streams) =
+    let Read(setup, service, ticks, streams, kept) =
         rmp_serde::from_slice(&content.state).map_err(RestoreError::State)?;
     let timers = rmp_serde::from_slice(&content.timers).map_err(RestoreError::Timers)?;
     let local = Local {
@@ -81,6 +113,12 @@ pub fn read<S: Service>(content: &Content) -> Result<(S::Setup, Captured<S>), Re
         timers,
         ticks,
         panic: None,
+        down: false,
     };
-    Ok((setup, Captured { local, streams }))
+    let captured = Captured {
+        local,
+        streams,
+        kept,
+    };
+    Ok((setup, captured))
 }

@@ -64,7 +64,16 @@ pub trait Shell {
 pub struct Checker<S: Service> {
     threads: usize,
     /// The property file that was compiled last.
-    compiled: Option<(String, Vec<Property<S>>)>,
+    compiled: Option<Compiled<S>>,
+}
+
+/// A property file that was compiled.
+#[derive(Clone, Debug)]
+struct Compiled<S: Service> {
+    text: String,
+    properties: Vec<Property<S>>,
+    /// What filters must not take out of reach.
+    goals: Vec<Property<S>>,
 }
 
 impl<S: Service> Default for Checker<S> {
@@ -86,28 +95,36 @@ impl<S: Service> Checker<S> {
 
     /// Carries out a job: tells what it finds while it goes on, and ends with a report.
     pub fn run(&mut self, job: &Job, shell: &mut dyn Shell) {
-        let restored = self.properties(&job.properties).and_then(|properties| {
+        let restored = self.compiled(&job.properties).and_then(|mut compiled| {
             let start = start::restore::<S>(&job.snapshot, faults_of(job));
             let mut start = start.map_err(|error| error.to_string())?;
             if !job.whole {
                 start.state = start.state.in_scope(Scope::Partial);
             }
-            Ok((judged(job, properties), start))
+            compiled.properties = judged(job, compiled.properties);
+            Ok((compiled, start))
         });
         let mut counts = Counts::default();
         let mut lasting = Vec::new();
         let mut unjudged = Vec::new();
-        let (ended, violations, detail) = match restored {
-            Err(reason) => (Ended::Unreadable, 0, reason),
-            Ok((properties, Start { state, remarks })) => {
+        let (ended, violations, unconfirmed, detail) = match restored {
+            Err(reason) => (Ended::Unreadable, 0, 0, reason),
+            Ok((
+                Compiled {
+                    properties, goals, ..
+                },
+                Start { state, remarks },
+            )) => {
                 let mut run = Run {
                     job,
                     threads: self.threads,
                     shell,
                     start: state,
                     properties,
+                    goals,
                     remarks,
                     told: BTreeSet::new(),
+                    unconfirmed: 0,
                     proved: Vec::new(),
                     lasting: Vec::new(),
                     unjudged: Vec::new(),
@@ -115,7 +132,8 @@ impl<S: Service> Checker<S> {
                 let ended = run.all(&mut counts);
                 lasting = std::mem::take(&mut run.lasting);
                 unjudged = std::mem::take(&mut run.unjudged);
-                (ended, run.told.len() as u32, run.remarks.join("; "))
+                let remarks = run.remarks.join("; ");
+                (ended, run.told.len() as u32, run.unconfirmed, remarks)
             }
         };
         let progress = progress(job, counts, shell.elapsed_ms());
@@ -124,21 +142,26 @@ impl<S: Service> Checker<S> {
             ended,
             progress,
             violations,
+            unconfirmed,
             detail: cut(detail, TEXT_BYTES_MAX),
             lasting,
             unjudged,
         }));
     }
 
-    fn properties(&mut self, text: &str) -> Result<Vec<Property<S>>, String> {
-        if let Some((known, properties)) = &self.compiled
-            && known == text
+    fn compiled(&mut self, text: &str) -> Result<Compiled<S>, String> {
+        if let Some(compiled) = &self.compiled
+            && compiled.text == text
         {
-            return Ok(properties.clone());
+            return Ok(compiled.clone());
         }
-        let properties = properties::from_text::<S>(text)?;
-        self.compiled = Some((text.to_owned(), properties.clone()));
-        Ok(properties)
+        let compiled = Compiled {
+            text: text.to_owned(),
+            properties: properties::from_text::<S>(text)?,
+            goals: properties::goals_from_text::<S>(text)?,
+        };
+        self.compiled = Some(compiled.clone());
+        Ok(compiled)
     }
 }
 
@@ -146,6 +169,7 @@ impl<S: Service> Checker<S> {
 struct Seen<S: Service> {
     id: ViolationId,
     property: String,
+    nodes: Vec<NodeId>,
     explanation: String,
     path: Vec<Step<S>>,
 }
@@ -156,8 +180,11 @@ struct Run<'a, S: Service> {
     shell: &'a mut dyn Shell,
     start: Simulation<S>,
     properties: Vec<Property<S>>,
+    goals: Vec<Property<S>>,
     remarks: Vec<String>,
     told: BTreeSet<ViolationId>,
+    /// Findings whose paths did not replay.
+    unconfirmed: u64,
     /// What replays have proved already.
     proved: Vec<(ViolationId, Remedies)>,
     /// What nothing changed in the search.
@@ -208,7 +235,12 @@ impl<S: Service> Run<'_, S> {
             let errs = replayed.is_some();
             let mut remedies = Remedies::default();
             if let Some(replayed) = replayed {
-                remedies = self.remedy(past.violation, &replayed.property, &replayed.path);
+                remedies = self.remedy(
+                    past.violation,
+                    &replayed.property,
+                    &replayed.nodes,
+                    &replayed.path,
+                );
                 self.proved.push((past.violation, remedies.clone()));
             }
             self.shell.tell(CheckerToAgent::Replayed(Replayed {
@@ -266,9 +298,10 @@ impl<S: Service> Run<'_, S> {
             let stop = search.advance(pace.steps());
             pace.note(self.shell.elapsed_ms().saturating_sub(begun));
             *counts = search.counts();
-            let (found, count) = search.found(known);
-            known = count;
-            for violation in found {
+            let found = search.found(known);
+            known = found.known;
+            self.unconfirmed += found.unconfirmed;
+            for violation in found.violations {
                 if is_off(self.job, &violation.property) {
                     // Handlers that panic are found whether anybody wants to know or not.
                     continue;
@@ -283,6 +316,7 @@ impl<S: Service> Run<'_, S> {
                 self.report(Seen {
                     id,
                     property: violation.property,
+                    nodes: violation.nodes,
                     explanation: violation.explanation.unwrap_or_default(),
                     path: violation.path,
                 });
@@ -312,7 +346,7 @@ impl<S: Service> Run<'_, S> {
         let proved = self.proved.iter().find(|(id, _)| *id == seen.id);
         let remedies = match proved {
             Some((_, remedies)) if !remedies.filters.is_empty() => remedies.clone(),
-            _ => self.remedy(seen.id, &seen.property, &seen.path),
+            _ => self.remedy(seen.id, &seen.property, &seen.nodes, &seen.path),
         };
         let path = path::write(&seen.path).unwrap_or_else(|error| {
             self.remarks.push(format!("{}: {error}", seen.id));
@@ -347,7 +381,13 @@ impl<S: Service> Run<'_, S> {
         })
     }
 
-    fn remedy(&mut self, id: ViolationId, property: &str, path: &[Step<S>]) -> Remedies {
+    fn remedy(
+        &mut self,
+        id: ViolationId,
+        property: &str,
+        nodes: &[NodeId],
+        path: &[Step<S>],
+    ) -> Remedies {
         let me = self.me();
         let time_ms = self.job.budget.time_ms;
         let deadline = (self.shell.elapsed_ms() + time_ms / SHARE_OF_TIME).min(time_ms);
@@ -356,9 +396,12 @@ impl<S: Service> Run<'_, S> {
         let prover = Prover {
             start: &self.start,
             properties: &self.properties,
+            goals: &self.goals,
             me,
             property,
+            nodes,
             path,
+            order: self.job.order,
             bytes_max: self.job.budget.memory_bytes_max,
             halted: &mut halted,
             baseline: None,
@@ -421,6 +464,7 @@ fn faults_of(job: &Job) -> Faults {
         breaks: faults.breaks,
         losses: faults.losses,
         duplicates: faults.duplicates,
+        late_starts: faults.late_starts,
     }
 }
 

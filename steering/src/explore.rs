@@ -101,6 +101,17 @@ enum Walk {
     Depth(Depth),
 }
 
+/// What a search found since it was last asked.
+#[derive(Debug)]
+pub struct News<S: Service> {
+    /// The violations whose paths replay.
+    pub violations: Vec<Violation<S>>,
+    /// How many findings there are now, to ask for what comes after them.
+    pub known: usize,
+    /// How many of the new findings did not replay: a handler is not a function of what it is given.
+    pub unconfirmed: u64,
+}
+
 /// A path in the world's own terms: the successors taken, and the state they lead to.
 #[derive(Debug)]
 pub(crate) struct Trail {
@@ -230,21 +241,47 @@ impl<S: Service> Search<S> {
         lasting::lasting(&self.world, &self.start)
     }
 
-    /// Tells what was found beyond the first `known` findings, while the search goes on, and how many findings there
-    /// are now. Every path is replayed on plain values first.
-    pub fn found(&self, known: usize) -> (Vec<Violation<S>>, usize) {
+    /// Spells out at most so many of the states that wait to be expanded, spread over all of them.
+    pub(crate) fn waiting(&self, max: usize) -> Vec<Simulation<S>> {
+        let every = (self.counts().frontier as usize)
+            .div_ceil(max.max(1))
+            .max(1);
+        let mut states = Vec::new();
+        let mut at = 0;
+        let see = |words: &[u32]| {
+            if at % every == 0 && states.len() < max {
+                states.push(self.world.decode(words));
+            }
+            at += 1;
+        };
+        match &self.walk {
+            Walk::Breadth(breadth) => breadth.for_each_waiting(see),
+            Walk::Depth(depth) => depth.for_each_waiting(see),
+        }
+        states
+    }
+
+    /// Tells what was found beyond the first `known` findings, while the search goes on. Every path is replayed on plain
+    /// values first.
+    pub fn found(&self, known: usize) -> News<S> {
         let count = match &self.walk {
             Walk::Breadth(breadth) => breadth.found_count(),
             Walk::Depth(depth) => depth.found_count(),
         };
-        if count <= known {
-            return (Vec::new(), count);
+        let mut news = News {
+            violations: Vec::new(),
+            known: count,
+            unconfirmed: 0,
+        };
+        if count > known {
+            for found in &self.all_found()[known..] {
+                match self.confirm(found) {
+                    Some(violation) => news.violations.push(violation),
+                    None => news.unconfirmed += 1,
+                }
+            }
         }
-        let found = self.all_found();
-        let confirmed = found[known..]
-            .iter()
-            .filter_map(|found| self.confirm(found));
-        (confirmed.collect(), count)
+        news
     }
 
     fn all_found(&self) -> Vec<Found> {

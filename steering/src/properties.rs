@@ -99,5 +99,6 @@ pub use diagnostic::{Complaint, DIAGNOSTICS_MAX, Diagnostic, Diagnostics, closes
 pub use file::{FILE_BYTES_MAX, Kind, Mode, NAME_BYTES_MAX, PROPERTIES_MAX, PropertyFile};
 pub use scan::{EXPRESSION_BRACKETS_MAX, EXPRESSION_BYTES_MAX, EXPRESSION_TOKENS_MAX};
 pub use schema::Schema;
+pub(crate) use set::goals_from_text;
 pub use set::{Predicate, PropertySet, Rule, from_text};
 pub use syntax::EXPRESSION_DEPTH_MAX;

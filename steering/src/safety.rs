@@ -511,6 +511,7 @@ fn kind<M: serde::Serialize, T: serde::Serialize, C: serde::Serialize>(
         Input::Call(call) => kind_of(call),
         Input::Disconnect(_) => "disconnect",
         Input::Restart => "restart",
+        Input::Stop => "stop",
     }
 }
 

@@ -52,6 +52,8 @@ pub struct Prediction<S: Service> {
 /// The value itself is the node's volatile state. A handler is a function of (state, event, choices): everything it
 /// does to the world goes through its [`Context`], where it is collected and performed by whoever called.
 ///
+/// What can happen to a node, in which order, and what counts as a step of a path, is told in [`model`](crate::model).
+///
 /// Several services stacked on one node are one `Service` that owns the others as fields and hands them a context of
 /// their own with [`Context::within`].
 pub trait Service:
@@ -80,7 +82,9 @@ pub trait Service:
     /// Handles a call of the application.
     fn on_call(&mut self, cx: &mut Context<'_, Self>, call: Self::Call);
 
-    /// Learns that the connection to `peer` failed or was closed by the other side.
+    /// Learns that the connection to `peer` failed or was closed by the other side, or that nobody is there.
+    ///
+    /// The news can be late, and a filter may make it later: until then, what is sent to `peer` on that connection is lost.
     fn on_disconnect(&mut self, cx: &mut Context<'_, Self>, peer: NodeId) {
         let _ = (cx, peer);
     }

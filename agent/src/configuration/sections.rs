@@ -161,6 +161,8 @@ sections! {
         losses: u8 = 0,
         /// Datagrams that arrive twice.
         duplicates: u8 = 0,
+        /// Nodes that are down for a while: not up yet, or started late.
+        late_starts: u8 = 0,
     }
 
     /// `[properties]`
@@ -185,6 +187,9 @@ sections! {
         harm_max: u32 = 3,
         /// How long it then stays in audit; 0 until an operator sets a mode.
         harm_pause_ms: u64 = 600_000,
+        /// Which filter is taken if several prevent a violation: `least-harm`, the one that takes the least from the service;
+        /// `earliest`, the one that acts on the earliest event.
+        order: Order = Order::LeastHarm,
         /// Whether the service is told of a prediction first, and may handle it itself instead of a filter.
         tell_service: bool = false,
         /// While this file exists, nothing is steered: the service looks for it too. Empty for none.
@@ -262,6 +267,16 @@ pub(crate) enum Mode {
     Steer,
 }
 
+/// Which filter is taken if several prevent a violation.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Order {
+    /// The one that takes the least from the service.
+    LeastHarm,
+    /// The one that acts on the earliest event.
+    Earliest,
+}
+
 /// How a handler is tried.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -292,6 +307,15 @@ impl From<scry::properties::Mode> for Mode {
             scry::properties::Mode::Off => Self::Off,
             scry::properties::Mode::Audit => Self::Audit,
             scry::properties::Mode::Steer => Self::Steer,
+        }
+    }
+}
+
+impl From<Order> for scry_protocol::link::checker::Order {
+    fn from(order: Order) -> Self {
+        match order {
+            Order::LeastHarm => Self::LeastHarm,
+            Order::Earliest => Self::Earliest,
         }
     }
 }

@@ -128,16 +128,11 @@ impl Controller {
         if self.mode_of(&filter.property) == Mode::Off {
             return Some("its property is switched off".to_owned());
         }
-        let fits = match (&filter.matcher, filter.action) {
-            (Matcher::Message { destination, .. }, Action::Drop | Action::Reset | Action::Hold) => {
-                *destination == self.me
-            }
-            (Matcher::Timer { .. }, Action::Postpone) | (Matcher::Call { .. }, Action::Refuse) => {
-                true
-            }
-            _ => false,
+        let is_elsewhere = match &filter.matcher {
+            Matcher::Message { destination, .. } => *destination != self.me,
+            Matcher::Timer { .. } | Matcher::Call { .. } | Matcher::Disconnect { .. } => false,
         };
-        if !fits {
+        if is_elsewhere || !filter.matcher.admits(filter.action) {
             return Some("it is not for events of this node".to_owned());
         }
         let max = self.options.filters_max.min(FILTERS_MAX);

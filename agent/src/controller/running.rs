@@ -16,6 +16,8 @@ use super::*;
 
 /// What a job or the surroundings may take beside the checkpoints in them.
 const FRAME_REST_BYTES: usize = 1 << 20;
+/// How often it is said that findings do not replay.
+const UNCONFIRMED_TOLD_MS: u64 = 60_000;
 
 /// A snapshot that waits for the checker.
 #[derive(Clone, Debug)]
@@ -296,6 +298,7 @@ impl Controller {
             properties: self.options.properties.clone(),
             faults: self.options.faults,
             budget: self.options.budget,
+            order: self.options.order,
             past_paths,
             whole,
             modes: self.own_modes(),
@@ -517,8 +520,23 @@ impl Controller {
             .map(|lasting| (lasting.node, lasting.properties))
             .collect();
         self.note_unjudged(report.unjudged);
+        self.note_unconfirmed(now, report.unconfirmed);
         self.settle(now, report.ended);
         self.end_run(now, &ended, &report.detail);
+    }
+
+    /// Counts findings that did not replay, and says so now and then: every run may have some.
+    fn note_unconfirmed(&mut self, now: Time, new: u64) {
+        self.counts.findings_unconfirmed += new;
+        let told = self.unconfirmed_told;
+        if new == 0 || told.is_some_and(|told| now < told.after_millis(UNCONFIRMED_TOLD_MS)) {
+            return;
+        }
+        self.unconfirmed_told = Some(now);
+        let detail = format!(
+            "{new} in one run: the same event does not always do the same, so the service has chance or a clock of its own"
+        );
+        self.fail_open("finding-unconfirmed", new, detail);
     }
 
     pub(super) fn cancel_run(&mut self, now: Time) {

@@ -273,6 +273,7 @@ fn report(run: RunId, ended: Ended) -> Report {
             elapsed_ms: 30,
         },
         violations: 0,
+        unconfirmed: 0,
         detail: String::new(),
         lasting: Vec::new(),
         unjudged: Vec::new(),

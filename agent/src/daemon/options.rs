@@ -106,6 +106,7 @@ pub(super) fn controller(loaded: &Loaded) -> controller::Options {
             breaks: faults.breaks,
             losses: faults.losses,
             duplicates: faults.duplicates,
+            late_starts: faults.late_starts,
         },
         budget: Budget {
             time_ms: checker.time_ms,
@@ -114,6 +115,7 @@ pub(super) fn controller(loaded: &Loaded) -> controller::Options {
             memory_bytes_max: checker.memory_bytes,
             violations_max: checker.violations,
         },
+        order: steering.order.into(),
         // It waits this long twice: before it cancels, and before it kills.
         grace_ms: checker.grace_ms / 2,
         filter_ttl_ms: steering.ttl_ms,

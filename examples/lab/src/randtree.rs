@@ -13,7 +13,7 @@ use scry::NodeId;
 
 use crate::Output;
 use crate::churn::{self, Churn};
-use crate::cluster::{Link, Plan, Steering};
+use crate::cluster::{Link, Plan, Steering, Tuning};
 use crate::demo::tuning;
 use crate::html;
 use crate::result::{Comparison, RunResult};
@@ -47,6 +47,9 @@ pub(crate) struct Experiment {
     /// The bugs, by name, with commas between them; `none` for the repaired tree.
     #[arg(long, default_value = "update-sibling,new-root")]
     bugs: String,
+    /// How many resets that peers are told of a searched path may contain, beside one that nobody is told of.
+    #[arg(long, default_value_t = 1)]
+    resets: u8,
     /// How often each agent gathers a snapshot, in milliseconds (the paper's: 10 000).
     #[arg(long, default_value_t = 3000)]
     period_ms: u64,
@@ -114,7 +117,10 @@ impl Experiment {
                 loss: self.loss,
                 rate_kbps: self.rate_kbps,
             },
-            tuning: tuning(self.period_ms),
+            tuning: Tuning {
+                resets: self.resets,
+                ..tuning(self.period_ms)
+            },
             seed: self.seed,
             directory: self.output.directory().join(name.replace(' ', "-")),
         };

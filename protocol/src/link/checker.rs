@@ -56,6 +56,8 @@ pub struct Job {
     pub faults: Faults,
     /// When to stop.
     pub budget: Budget,
+    /// Which of several filters is taken.
+    pub order: Order,
     /// Paths that led to violations before, to be replayed first.
     #[serde(with = "limit::List::<PATHS_MAX>")]
     pub past_paths: Vec<PastPath>,
@@ -80,6 +82,8 @@ pub struct Faults {
     pub losses: u8,
     /// Datagrams that are delivered twice.
     pub duplicates: u8,
+    /// Nodes that are down for a while.
+    pub late_starts: u8,
 }
 
 /// When a search stops, whichever comes first.
@@ -166,6 +170,8 @@ pub struct Report {
     pub progress: Progress,
     /// How many violations it found, each told before.
     pub violations: u32,
+    /// How many findings did not replay and were not told: the service has chance or a clock of its own.
+    pub unconfirmed: u64,
     /// What could not be read, or what else there is to say, for people; empty if nothing.
     #[serde(with = "limit::Text::<TEXT_BYTES_MAX>")]
     pub detail: String,
@@ -205,6 +211,16 @@ pub struct Found {
     pub run: RunId,
     /// The violation.
     pub violation: Violation,
+}
+
+coded! {
+    /// Which filter is taken if several prevent a violation.
+    pub enum Order {
+        /// The one that takes the least from the service.
+        LeastHarm = 0 "least-harm",
+        /// The one that acts on the earliest event.
+        Earliest = 1 "earliest",
+    }
 }
 
 coded! {

@@ -100,6 +100,13 @@ fn what_a_filter_does_is_said_in_words() {
         describe(&filter(timer, Action::Postpone)),
         "postpone timer Stabilize"
     );
+    let lost = Matcher::Disconnect {
+        peer: NodeId::new(13),
+    };
+    assert_eq!(
+        describe(&filter(lost, Action::Postpone)),
+        "postpone the news of a lost connection with n13"
+    );
 }
 
 /// The table of kinds and fields, as it stands in the documentation.

@@ -7,8 +7,8 @@ use scry_protocol::compress::Packed;
 use scry_protocol::delta::Delta;
 use scry_protocol::filter::{Action, Filter, Matcher, Mode};
 use scry_protocol::link::checker::{
-    AgentToChecker, Budget, Cancel, CheckerToAgent, Ended, Faults, Found, Job, Lasting, PastPath,
-    Progress, Ready, Replayed, Report, Unjudged, Violation,
+    AgentToChecker, Budget, Cancel, CheckerToAgent, Ended, Faults, Found, Job, Lasting, Order,
+    PastPath, Progress, Ready, Replayed, Report, Unjudged, Violation,
 };
 use scry_protocol::link::host::{
     AgentToHost, Arrived, AskNeighbors, Checkpoint, Contact, Contacts, FailedOpen, FilterEnded,
@@ -147,7 +147,7 @@ fn filter(dice: &mut Dice) -> Filter {
     let kind = text(dice);
     Filter {
         id: FilterId::new(dice.number()),
-        matcher: match dice.below(3) {
+        matcher: match dice.below(4) {
             0 => Matcher::Message {
                 kind,
                 source: node(dice),
@@ -155,7 +155,8 @@ fn filter(dice: &mut Dice) -> Filter {
                 content,
             },
             1 => Matcher::Timer { kind, content },
-            _ => Matcher::Call { kind, content },
+            2 => Matcher::Call { kind, content },
+            _ => Matcher::Disconnect { peer: node(dice) },
         },
         action: coded::<Action>(dice),
         ttl_ms: dice.number(),
@@ -431,6 +432,7 @@ pub(crate) fn agent_to_checker(dice: &mut Dice) -> AgentToChecker {
             breaks: dice.below(256) as u8,
             losses: dice.below(256) as u8,
             duplicates: dice.below(256) as u8,
+            late_starts: dice.below(256) as u8,
         },
         budget: Budget {
             time_ms: dice.number(),
@@ -439,6 +441,7 @@ pub(crate) fn agent_to_checker(dice: &mut Dice) -> AgentToChecker {
             memory_bytes_max: dice.number(),
             violations_max: dice.number() as u32,
         },
+        order: coded::<Order>(dice),
         past_paths: list(dice, 3, |dice| PastPath {
             violation: ViolationId::new(dice.number()),
             path: dice.bytes(50),
@@ -497,6 +500,7 @@ pub(crate) fn checker_to_agent(dice: &mut Dice) -> CheckerToAgent {
             ended: coded::<Ended>(dice),
             progress: progress(dice),
             violations: dice.number() as u32,
+            unconfirmed: dice.number(),
             detail: text(dice),
             lasting: list(dice, 3, |dice| Lasting {
                 node: node(dice),

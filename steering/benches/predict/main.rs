@@ -16,7 +16,7 @@ use scry::checker::start::restore;
 use scry::checker::{Checker, Shell};
 use scry::{NodeId, Program, Request, Service, Simulation};
 use scry_protocol::RunId;
-use scry_protocol::link::checker::{Budget, CheckerToAgent, Faults, Job};
+use scry_protocol::link::checker::{Budget, CheckerToAgent, Faults, Job, Order};
 use serde_json::json;
 
 /// Notes when the first violation is told, and then ends the run.
@@ -82,6 +82,7 @@ fn measure<S: Service>(
             breaks: faults.breaks,
             losses: faults.losses,
             duplicates: faults.duplicates,
+            late_starts: faults.late_starts,
         },
         budget: Budget {
             time_ms: 60_000,
@@ -90,6 +91,7 @@ fn measure<S: Service>(
             memory_bytes_max: 1 << 30,
             violations_max: 16,
         },
+        order: Order::LeastHarm,
         past_paths: Vec::new(),
         whole: true,
         modes: Vec::new(),

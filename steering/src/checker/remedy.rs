@@ -1,41 +1,54 @@
 //! Filters against a violation, and the proof that one helps and does no harm (A-96…A-101).
 //!
-//! The events of the path that this node handles are tried from the earliest on, and for each the narrowest filter first.
+//! The events of the path that this node handles are candidates. By default they are tried by what they take from the
+//! service, the least first: hold or postpone something, lose a datagram, reset a connection, refuse a call; of those the
+//! narrower first, and then the later. `steering.order = "earliest"` is the paper's policy instead: the earliest event, and
+//! for each the narrowest filter; it holds no messages, and of what follows it asks only what is broken.
+//!
 //! A candidate acts on its event, stays in force, and what follows is searched, with everybody's reactions, at least as
 //! deep as the path and deep enough for the sender to try once more:
 //!
-//! - The property must not be broken there: a filter that only puts the violation off is of no use.
-//! - No other property may be broken there that is not broken as well if the event runs: else the filter would be to
-//!   blame.
-//! - From the start state on, the filter may break nothing that is not broken without it.
+//! - The property must not be broken there by the same nodes: a filter that only puts the violation off is of no use.
+//! - Nothing else may be broken there, nor the same by other nodes, that is not broken as well if the event runs: else the
+//!   filter would be to blame.
+//! - From the start state on, the filter may break nothing that is not broken without it, and every `eventually` property
+//!   that can come true without it within the length of the path must be able to come true with it.
 //! - A filter on one content must also stand against a sender that says the same in other words: some steps deeper, no
 //!   message of the same kind from the same sender may lead to the violation.
+//! - It must not stop everything: if without it some node can change its state, by anything but a fault and without
+//!   breaking the property, then some node must be able to do so after it has acted.
+//!
+//! What is held or postponed still comes, when the filter ends. Nothing is proved about that moment, and need not be: each
+//! run searches anew from what there is then, and renews the filter for as long as the event is dangerous. But a filter
+//! that has to be renewed for ever is no delay. So, for the order only, states that can follow are sampled: if in one of
+//! them, reached without a fault, the rest of the path breaks nothing, the danger can pass and the delay is the least harm.
+//! Otherwise it is tried after the loss of a message and the reset of a connection, with which services know how to deal.
 //!
 //! Consequence prediction is no proof in the mathematical sense: it is the paper's, with its blind spots.
 
+mod candidate;
+mod proof;
+
 use std::collections::BTreeSet;
 
-use scry_protocol::filter::{Action, Filter, Matcher, Mode};
+use scry_protocol::filter::{Filter, Mode};
 use scry_protocol::limit::{NAME_BYTES_MAX, TEXT_BYTES_MAX};
-use scry_protocol::{Digest, FilterId, NodeId, ViolationId};
-use serde::Serialize;
+use scry_protocol::link::checker::Order;
+use scry_protocol::{FilterId, NodeId, ViolationId};
 
+use crate::checker::cut;
+use crate::checker::remedy::candidate::{Candidate, Harm, candidates};
+use crate::checker::remedy::proof::Danger;
+use crate::checker::replay::Broken;
 use crate::checker::spell::is_steerable;
-use crate::checker::{Pace, cut};
-use crate::explore::{Limits, Options, Search, Stop, Strategy, Violation};
-use crate::hook::kind_of;
-use crate::model::event::{Event, EventOf, Step};
+use crate::model::event::Step;
 use crate::model::simulation::Simulation;
-use crate::model::steering::{Rule, Steering, digest_of};
+use crate::model::steering::Rule;
 use crate::property::Property;
 use crate::service::Service;
 
-/// How many states one search of a proof may find. Beyond, nothing is proved.
-const PROOF_STATES_MAX: u64 = 200_000;
-/// What a retry costs: the step that is filtered, and the sender's timer.
-const RETRY_STEPS: usize = 2;
-/// How much deeper a retry in other words is looked for.
-const REWORDED_STEPS: usize = 4;
+pub use candidate::words;
+pub use proof::{Bound, judge_veto};
 
 /// What can be done about a violation.
 #[derive(Clone, Debug, Default)]
@@ -54,33 +67,27 @@ pub struct Remedies {
 pub(crate) struct Prover<'a, S: Service> {
     pub(crate) start: &'a Simulation<S>,
     pub(crate) properties: &'a [Property<S>],
+    /// What a filter must not take out of reach: each is violated in just the states that are to be reached.
+    pub(crate) goals: &'a [Property<S>],
     pub(crate) me: NodeId,
+    /// What is broken at the end of the path, and by which nodes; none if it is about all.
     pub(crate) property: &'a str,
+    pub(crate) nodes: &'a [NodeId],
     pub(crate) path: &'a [Step<S>],
+    pub(crate) order: Order,
     pub(crate) bytes_max: u64,
     /// Tells whether the time for proofs is over.
     pub(crate) halted: &'a mut dyn FnMut() -> bool,
-    /// What is broken from the start state without any filter, as deep as the path, once it is known.
-    pub(crate) baseline: Option<BTreeSet<String>>,
-}
-
-/// What a search that belongs to a proof came to.
-struct Searched<S: Service> {
-    violations: Vec<Violation<S>>,
-    /// Whether it saw all it was to see.
-    finished: bool,
-}
-
-impl<S: Service> Searched<S> {
-    fn broken(&self) -> impl Iterator<Item = &str> {
-        self.violations
-            .iter()
-            .map(|violation| violation.property.as_str())
-    }
+    /// What is broken or reached from the start state without any filter, as deep as the path, once it is known.
+    pub(crate) baseline: Option<BTreeSet<Broken>>,
 }
 
 impl<S: Service> Prover<'_, S> {
     pub(crate) fn remedies(mut self, violation: ViolationId) -> Remedies {
+        if self.order == Order::Earliest {
+            // The paper asks only what is broken.
+            self.goals = &[];
+        }
         let steerable = self.path.iter().find(|step| is_steerable::<S>(&step.event));
         let neighbor = steerable
             .map(|step| step.node)
@@ -89,155 +96,45 @@ impl<S: Service> Prover<'_, S> {
             neighbor,
             ..Remedies::default()
         };
-        let mut reasons = Vec::new();
-        let mut tried: Vec<Rule> = Vec::new();
-        let (me, path) = (self.me, self.path);
-        for step in path.iter().filter(|step| step.node == me) {
-            for rule in candidates::<S>(me, &step.event) {
-                if tried.contains(&rule) {
-                    continue;
-                }
-                tried.push(rule.clone());
-                match self.judge(&rule) {
-                    Ok(()) => {
-                        remedies.words.push(words(&rule));
-                        remedies.filters.push(self.filter(rule, violation));
-                        return remedies;
+        match self.choose() {
+            Ok(rule) => {
+                remedies.words.push(words(&rule));
+                remedies.filters.push(self.filter(rule, violation));
+            }
+            Err(reasons) => {
+                remedies.unhelpful = match (self.path.is_empty(), reasons.is_empty()) {
+                    (true, _) => "it is broken already".to_owned(),
+                    (_, true) => {
+                        format!("nothing that {} could filter happens on the path", self.me)
                     }
-                    Err(reason) => reasons.push(format!("{}: {reason}", words(&rule))),
+                    _ => reasons.join("; "),
                 }
             }
         }
-        remedies.unhelpful = match (self.path.is_empty(), reasons.is_empty()) {
-            (true, _) => "it is broken already".to_owned(),
-            (_, true) => format!("nothing that {} could filter happens on the path", self.me),
-            _ => reasons.join("; "),
-        };
         remedies
     }
 
-    fn judge(&mut self, rule: &Rule) -> Result<(), String> {
-        let acts = |step: &Step<S>| rule.matches::<S>(step.node, &step.event);
-        let at = self.path.iter().position(acts);
-        let at = at.expect("a candidate matches the event it was made for");
-        let before = self.after(&self.path[..at])?;
-        let length = self.path.len();
-        let depth = length.max(length - at + RETRY_STEPS);
-        let steered = before.steered(Steering::new(vec![rule.clone()]));
-        let branches = acted(steered, &self.path[at]);
-        let mut others = BTreeSet::new();
-        for branch in &branches {
-            let ahead = self.explore(branch, depth - 1)?;
-            if let Some(again) = ahead
-                .violations
-                .iter()
-                .find(|v| v.property == self.property)
+    /// Proves candidates one after the other, and returns the first that is proved, or what speaks against each.
+    fn choose(&mut self) -> Result<Rule, Vec<String>> {
+        let mut reasons = Vec::new();
+        // Proved, but the danger does not pass: it has to wait for its place in the order.
+        let mut standstill: Option<Rule> = None;
+        for candidate in candidates::<S>(self.me, self.path, self.order) {
+            let Candidate { rule, harm, .. } = &candidate;
+            if *harm > Harm::Standstill
+                && let Some(rule) = standstill.take()
             {
-                let steps = again.path.len();
-                return Err(format!("it only puts it off, by {steps} events"));
+                return Ok(rule);
             }
-            others.extend(ahead.broken().map(str::to_owned));
-        }
-        if !others.is_empty() {
-            let run = self.after(&self.path[..=at])?;
-            let without = self.explore(&run, depth - 1)?;
-            refuse_new(&others, &without.broken().map(str::to_owned).collect())?;
-        }
-        self.judge_from_start(rule)?;
-        for branch in &branches {
-            self.judge_reworded(rule, branch, depth - 1)?;
-        }
-        Ok(())
-    }
-
-    /// Judges what the filter does from the start state on, off the path too.
-    fn judge_from_start(&mut self, rule: &Rule) -> Result<(), String> {
-        let length = self.path.len();
-        let steered = self
-            .start
-            .clone()
-            .steered(Steering::new(vec![rule.clone()]));
-        let mut broken: BTreeSet<String> = self
-            .explore(&steered, length)?
-            .broken()
-            .map(str::to_owned)
-            .collect();
-        // Other ways to the same violation are there without the filter as well.
-        broken.remove(self.property);
-        if broken.is_empty() {
-            return Ok(());
-        }
-        if self.baseline.is_none() {
-            let without = self.explore(&self.start.clone(), length)?;
-            self.baseline = Some(without.broken().map(str::to_owned).collect());
-        }
-        refuse_new(&broken, self.baseline.as_ref().expect("it was just set"))
-    }
-
-    /// Judges whether the sender gets the same past a filter on content by saying it in other words.
-    fn judge_reworded(
-        &mut self,
-        rule: &Rule,
-        steered: &Simulation<S>,
-        depth: usize,
-    ) -> Result<(), String> {
-        let Some(wider) = without_content(rule) else {
-            return Ok(());
-        };
-        let ahead = self.explore(steered, depth + REWORDED_STEPS)?;
-        let reworded = ahead.violations.iter().any(|violation| {
-            let passes = |step: &Step<S>| {
-                wider.matches::<S>(step.node, &step.event)
-                    && !rule.matches::<S>(step.node, &step.event)
-            };
-            violation.property == self.property && violation.path.iter().any(passes)
-        });
-        match reworded {
-            true => Err("the next try says it in other words".to_owned()),
-            false => Ok(()),
-        }
-    }
-
-    /// Returns the state after a part of the path.
-    fn after(&self, path: &[Step<S>]) -> Result<Simulation<S>, String> {
-        let mut state = self.start.clone();
-        for step in path {
-            state.step(step).map_err(|error| error.to_string())?;
-        }
-        Ok(state)
-    }
-
-    fn explore(&mut self, start: &Simulation<S>, depth: usize) -> Result<Searched<S>, String> {
-        let options = Options {
-            strategy: Strategy::Consequence,
-            limits: Limits {
-                states: Some(PROOF_STATES_MAX),
-                depth: Some(u32::try_from(depth).unwrap_or(u32::MAX)),
-                bytes: Some(self.bytes_max),
-                first_violation: false,
-            },
-            threads: 1,
-            pruning: true,
-        };
-        let mut search = Search::new(start, self.properties.to_vec(), options)
-            .map_err(|error| error.to_string())?;
-        let pace = Pace::default();
-        let stop = loop {
-            if let Some(stop) = search.advance(pace.steps()) {
-                break stop;
+            match self.judge(&candidate) {
+                Ok(Danger::Lasts) if self.order == Order::LeastHarm && *harm == Harm::Delay => {
+                    standstill.get_or_insert_with(|| rule.clone());
+                }
+                Ok(_) => return Ok(candidate.rule),
+                Err(reason) => reasons.push(format!("{}: {reason}", words(rule))),
             }
-            if (self.halted)() {
-                break Stop::Caller;
-            }
-        };
-        let searched = Searched {
-            violations: search.found(0).0,
-            finished: matches!(stop, Stop::Exhausted | Stop::Depth),
-        };
-        match searched.finished {
-            true => Ok(searched),
-            false => Err(format!("it cannot be proved: {stop}")),
         }
+        standstill.ok_or(reasons)
     }
 
     fn filter(&self, rule: Rule, violation: ViolationId) -> Filter {
@@ -259,105 +156,4 @@ impl<S: Service> Prover<'_, S> {
             reason: cut(reason, TEXT_BYTES_MAX),
         }
     }
-}
-
-/// Returns the states after a filter has acted on an event: several if the node chooses what to do about a connection
-/// that is reset. What is postponed or refused leaves the state as it is.
-fn acted<S: Service>(steered: Simulation<S>, step: &Step<S>) -> Vec<Simulation<S>> {
-    let acts = |(taken, after): (Step<S>, Simulation<S>)| {
-        (taken.node == step.node && taken.event == step.event).then_some(after)
-    };
-    let branches: Vec<Simulation<S>> = steered.successors().into_iter().filter_map(acts).collect();
-    match branches.is_empty() {
-        true => vec![steered],
-        false => branches,
-    }
-}
-
-fn refuse_new(with: &BTreeSet<String>, without: &BTreeSet<String>) -> Result<(), String> {
-    match with.difference(without).next() {
-        Some(broken) => Err(format!("another property may be broken then: {broken}")),
-        None => Ok(()),
-    }
-}
-
-/// Lists the filters that could act on an event at a node, the narrowest first.
-fn candidates<S: Service>(node: NodeId, event: &EventOf<S>) -> Vec<Rule> {
-    let rule = |matcher, action| Rule {
-        node,
-        matcher,
-        action,
-    };
-    match event {
-        Event::Deliver { from, message } | Event::Receive { from, message, .. } => {
-            let actions: &[Action] = match event {
-                Event::Receive { .. } => &[Action::Drop, Action::Reset],
-                _ => &[Action::Drop],
-            };
-            let mut rules = Vec::new();
-            for &action in actions {
-                rules.extend(contents(message).into_iter().map(|content| {
-                    let matcher = Matcher::Message {
-                        kind: kind_of(message).to_owned(),
-                        source: *from,
-                        destination: node,
-                        content,
-                    };
-                    rule(matcher, action)
-                }));
-            }
-            rules
-        }
-        Event::Timer(timer) => {
-            let kind = kind_of(timer).to_owned();
-            let matchers = contents(timer).into_iter().map(|content| Matcher::Timer {
-                kind: kind.clone(),
-                content,
-            });
-            matchers
-                .map(|matcher| rule(matcher, Action::Postpone))
-                .collect()
-        }
-        Event::Call(call) => {
-            let kind = kind_of(call).to_owned();
-            let matchers = contents(call).into_iter().map(|content| Matcher::Call {
-                kind: kind.clone(),
-                content,
-            });
-            matchers
-                .map(|matcher| rule(matcher, Action::Refuse))
-                .collect()
-        }
-        _ => Vec::new(),
-    }
-}
-
-/// Lists the contents a filter may name, the narrowest first. A value that is nothing but its name needs none.
-fn contents<T: Serialize>(value: &T) -> Vec<Option<Digest>> {
-    let digest = digest_of(value).filter(|&digest| digest_of(&kind_of(value)) != Some(digest));
-    digest.map(Some).into_iter().chain([None]).collect()
-}
-
-fn without_content(rule: &Rule) -> Option<Rule> {
-    let mut wider = rule.clone();
-    let (Matcher::Message { content, .. }
-    | Matcher::Timer { content, .. }
-    | Matcher::Call { content, .. }) = &mut wider.matcher;
-    content.take().map(|_| wider)
-}
-
-/// Says what a filter does.
-pub fn words(rule: &Rule) -> String {
-    let (what, content) = match &rule.matcher {
-        Matcher::Message {
-            kind,
-            source,
-            content,
-            ..
-        } => (format!("{kind} from {source}"), content),
-        Matcher::Timer { kind, content } => (format!("timer {kind}"), content),
-        Matcher::Call { kind, content } => (format!("call {kind}"), content),
-    };
-    let which = if content.is_some() { "this " } else { "" };
-    format!("{} {which}{what} at {}", rule.action, rule.node)
 }

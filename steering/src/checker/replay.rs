@@ -6,12 +6,14 @@
 
 use std::collections::BTreeSet;
 
+use scry_protocol::NodeId;
+
 use crate::engine::PANIC_PROPERTY;
 use crate::hook::kind_of;
 use crate::model::event::{Event, EventOf, Step};
 use crate::model::network;
 use crate::model::simulation::{Effectiveness, Simulation};
-use crate::property::{Judgement, Property};
+use crate::property::{Judgement, Property, Shape, View};
 use crate::service::Service;
 
 /// A past path that still errs.
@@ -21,6 +23,8 @@ pub struct Replay<S: Service> {
     pub path: Vec<Step<S>>,
     /// The property that is broken there.
     pub property: String,
+    /// The nodes it is broken by; empty if it is about all.
+    pub nodes: Vec<NodeId>,
 }
 
 /// Follows an old path from a new state up to the first property that it breaks, or returns `None` if it breaks none.
@@ -29,7 +33,7 @@ pub fn replay<S: Service>(
     old: &[Step<S>],
     properties: &[Property<S>],
 ) -> Option<Replay<S>> {
-    let before: BTreeSet<String> = broken(start, properties).collect();
+    let before: BTreeSet<Broken> = broken(start, properties).collect();
     let mut state = start.clone();
     let mut path = Vec::new();
     for step in old {
@@ -44,28 +48,71 @@ pub fn replay<S: Service>(
             continue;
         }
         path.push(step);
-        let property = broken(&state, properties).find(|name| !before.contains(name));
-        if let Some(property) = property {
-            return Some(Replay { path, property });
+        let new = broken(&state, properties).find(|broken| !before.contains(broken));
+        if let Some((property, nodes)) = new {
+            return Some(Replay {
+                path,
+                property,
+                nodes,
+            });
         }
     }
     None
 }
 
-fn broken<'a, S: Service>(
+/// A property that is broken, and the nodes it is broken by; none if it is about all.
+pub(super) type Broken = (String, Vec<NodeId>);
+
+/// Lists what is broken in a state.
+pub(super) fn broken<'a, S: Service>(
     state: &'a Simulation<S>,
     properties: &'a [Property<S>],
-) -> impl Iterator<Item = String> + 'a {
+) -> impl Iterator<Item = Broken> + 'a {
     let (views, scope) = (state.views(), state.scope());
     let panicked = state
         .nodes()
-        .values()
-        .any(|node| node.local.panic.is_some());
-    let names = properties
         .iter()
-        .filter(move |property| property.judge_in(scope, &views) == Judgement::Violated)
-        .map(|property| property.name().to_owned());
-    names.chain(panicked.then(|| PANIC_PROPERTY.to_owned()))
+        .filter(|(_, node)| node.local.panic.is_some())
+        .map(|(&id, _)| (PANIC_PROPERTY.to_owned(), vec![id]));
+    let of = move |property: &Property<S>| -> Vec<Broken> {
+        if property.judge_in(scope, &views) != Judgement::Violated {
+            return Vec::new();
+        }
+        let groups = groups(property.shape(), views.len());
+        let judge = |group: &Vec<usize>| {
+            let some: Vec<View<'_, S>> = group.iter().map(|&at| same(&views[at])).collect();
+            property.judge_in(scope, &some) == Judgement::Violated
+        };
+        let found = groups.into_iter().filter(judge);
+        let named = found.map(|group| {
+            let nodes = match property.shape() {
+                Shape::Global(..) => Vec::new(),
+                _ => group.into_iter().map(|at| views[at].id).collect(),
+            };
+            (property.name().to_owned(), nodes)
+        });
+        named.collect()
+    };
+    properties.iter().flat_map(of).chain(panicked)
+}
+
+/// Lists the groups of nodes, by position, that a property of this shape looks at together.
+fn groups<S: Service>(shape: &Shape<S>, count: usize) -> Vec<Vec<usize>> {
+    match shape {
+        Shape::Node(_) => (0..count).map(|at| vec![at]).collect(),
+        Shape::Pair(..) => (0..count)
+            .flat_map(|a| (a + 1..count).map(move |b| vec![a, b]))
+            .collect(),
+        Shape::Global(..) => vec![(0..count).collect()],
+    }
+}
+
+fn same<'a, S: Service>(view: &View<'a, S>) -> View<'a, S> {
+    View {
+        id: view.id,
+        state: view.state,
+        timers: view.timers,
+    }
 }
 
 /// Finds what an old event is now: itself if it happens by itself; else the same message on its way, or, if the service

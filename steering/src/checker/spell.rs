@@ -117,7 +117,7 @@ fn kind<M, T, C>(event: &Event<M, T, C>) -> Kind {
         | Event::Break { .. } => Kind::Disconnect,
         Event::Timer(_) => Kind::Timer,
         Event::Call(_) => Kind::Call,
-        Event::Reset { .. } => Kind::Reset,
+        Event::Reset { .. } | Event::Stop | Event::Start => Kind::Reset,
         Event::Lose { .. } | Event::Duplicate { .. } => Kind::Fault,
     }
 }
@@ -132,7 +132,7 @@ fn peer<M, T, C>(event: &Event<M, T, C>) -> Option<NodeId> {
         | Event::Lose { from, .. }
         | Event::Duplicate { from, .. } => Some(*from),
         Event::Break { peer } => Some(*peer),
-        Event::Timer(_) | Event::Call(_) | Event::Reset { .. } => None,
+        Event::Timer(_) | Event::Call(_) | Event::Reset { .. } | Event::Stop | Event::Start => None,
     }
 }
 
@@ -145,6 +145,12 @@ fn value_of<S: Service>(service: &S) -> Value {
 pub(crate) fn is_steerable<S: Service>(event: &EventOf<S>) -> bool {
     matches!(
         event,
-        Event::Deliver { .. } | Event::Receive { .. } | Event::Timer(_) | Event::Call(_)
+        Event::Deliver { .. }
+            | Event::Receive { .. }
+            | Event::Hangup { .. }
+            | Event::Disconnect { .. }
+            | Event::Break { .. }
+            | Event::Timer(_)
+            | Event::Call(_)
     )
 }

@@ -21,7 +21,7 @@ use scry_protocol::channel::Receiving;
 use scry_protocol::snapshot::Member;
 use scry_protocol::{Content, Incarnation, NodeId, Snapshot, Transport};
 
-use crate::capture::{self, Captured, StreamEnd};
+use crate::capture::{self, Captured, KEPT_MAX, Kept, StreamEnd};
 use crate::checkpoint::flight::{self, InFlight};
 use crate::model::fault::Faults;
 use crate::model::network::{Connection, Inbox, Links, Parcel};
@@ -164,6 +164,15 @@ fn traffic<S: Service>(
         inbox.put(to, &links[&to], from, parcel);
     };
     let (mut doubtful, mut unreadable, mut astray) = (0_u64, 0_u64, 0_u64);
+    // What is kept back came before all that is still on its way.
+    for (&node, read) in members {
+        for kept in read.captured.kept.iter().take(KEPT_MAX) {
+            match parcel_of::<S>(node, kept) {
+                Some(parcel) => put(kept.from, node, parcel),
+                None => unreadable += 1,
+            }
+        }
+    }
     // Per channel, the place of the next message that can be delivered.
     let mut next: BTreeMap<(NodeId, NodeId, u32), u64> = BTreeMap::new();
     for message in &flying.messages {
@@ -223,6 +232,39 @@ fn traffic<S: Service>(
         "their connection is gone, or what came before them is missing",
     );
     inboxes
+}
+
+/// Puts back on its way what a node keeps from its handler.
+fn parcel_of<S: Service>(me: NodeId, kept: &Kept) -> Option<Parcel<S::Message>> {
+    let connection = match (kept.connection, kept.from == me) {
+        (Some(connection), false) if connection.opener == me || connection.opener == kept.from => {
+            Some(connection)
+        }
+        (None, _) => None,
+        // Checkpoints come from other nodes: one that names a connection of strangers is not believed there.
+        _ => return None,
+    };
+    let Some(bytes) = &kept.message else {
+        return connection.map(Parcel::Notice);
+    };
+    let message = rmp_serde::from_slice::<S::Message>(bytes).ok()?;
+    let own = kept.from == me && S::transport(&message) == Transport::Stream;
+    Some(match connection {
+        None if own => Parcel::Segment {
+            connection: Connection {
+                opener: me,
+                serial: 0,
+            },
+            first: true,
+            message,
+        },
+        None => Parcel::Datagram(message),
+        Some(connection) => Parcel::Segment {
+            connection,
+            first: false,
+            message,
+        },
+    })
 }
 
 /// Finds the connection of a message by what the sender remembers, or else the receiver.

@@ -79,6 +79,9 @@ pub struct Check<O: clap::Args> {
     /// Datagrams that may arrive twice on a path.
     #[arg(long, value_name = "COUNT", help_heading = "Fault budget")]
     duplicates: Option<u8>,
+    /// Nodes that may be down for a while on a path: not up yet, or started late.
+    #[arg(long, value_name = "COUNT", help_heading = "Fault budget")]
+    late_starts: Option<u8>,
 
     /// Judge by the properties of this file instead of those built in (see `properties`).
     #[arg(long, value_name = "FILE")]
@@ -269,6 +272,7 @@ fn faults<O: clap::Args>(check: &Check<O>, own: Faults) -> Faults {
         breaks: check.breaks.unwrap_or(own.breaks),
         losses: check.losses.unwrap_or(own.losses),
         duplicates: check.duplicates.unwrap_or(own.duplicates),
+        late_starts: check.late_starts.unwrap_or(own.late_starts),
     }
 }
 

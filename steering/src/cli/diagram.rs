@@ -23,7 +23,7 @@ pub fn sequence<S: Service>(nodes: &[NodeId], path: &[Step<S>]) -> String {
     writeln!(out, "      {}", lifelines.header()).expect("writing to a string succeeds");
     for (number, step) in path.iter().enumerate() {
         let mark = match step.event {
-            Event::Reset { .. } => Mark::Reset,
+            Event::Reset { .. } | Event::Stop | Event::Start => Mark::Reset,
             Event::Lose { .. } => Mark::Lost,
             _ => Mark::Event,
         };
@@ -43,7 +43,12 @@ fn sender<S: Service>(step: &Step<S>) -> Option<NodeId> {
         | Event::Disconnect { from, .. }
         | Event::Lose { from, .. }
         | Event::Duplicate { from, .. } => Some(*from),
-        Event::Timer(_) | Event::Call(_) | Event::Reset { .. } | Event::Break { .. } => None,
+        Event::Timer(_)
+        | Event::Call(_)
+        | Event::Reset { .. }
+        | Event::Stop
+        | Event::Start
+        | Event::Break { .. } => None,
     }
 }
 

@@ -71,6 +71,8 @@ fn step<S: Service>(step: &Step<S>) -> Value {
         Event::Timer(timer) => json!({ "kind": "timer", "timer": timer }),
         Event::Call(call) => json!({ "kind": "call", "call": call }),
         Event::Reset { notice } => json!({ "kind": "reset", "silent": !notice }),
+        Event::Stop => json!({ "kind": "stop" }),
+        Event::Start => json!({ "kind": "start" }),
         Event::Break { peer } => json!({ "kind": "break", "peer": peer }),
         Event::Lose { from, message } => {
             json!({ "kind": "lose", "from": from, "message": message })

@@ -32,10 +32,12 @@ pub fn report<S: Program>(ended: &Ended<S>) -> String {
     ));
     line(verdict(report));
     if report.unconfirmed > 0 {
+        let findings = match report.unconfirmed {
+            1 => "1 finding did not replay and is not shown".to_owned(),
+            count => format!("{count} findings did not replay and are not shown"),
+        };
         line(format!(
-            "WARNING: {} findings did not replay and are not shown: a handler is not a function of what it is given, \
-             or fingerprints collided",
-            report.unconfirmed
+            "WARNING: {findings}: the same event does not always do the same, so the service has chance or a clock of its own"
         ));
     }
     for unjudged in &report.unjudged {

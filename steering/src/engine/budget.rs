@@ -124,6 +124,7 @@ mod tests {
             breaks: 255,
             losses: 255,
             duplicates: 255,
+            late_starts: 255,
         };
         assert!(Budgets::new(full).is_err());
     }

@@ -7,7 +7,7 @@ use scry_protocol::NodeId;
 use crate::engine::id::{Id, LocalId, ProjectionId};
 use crate::engine::intern::Interner;
 use crate::model::handler::mix;
-use crate::property::{Judgement, Projection, Property, Scope, Shape, View};
+use crate::property::{Judge, Judgement, Project, Projection, Property, Scope, Shape, View};
 use crate::service::Service;
 
 /// The property every service has: its handlers do not panic.
@@ -29,6 +29,31 @@ pub struct Unjudged {
     pub property: String,
     /// Why, for people.
     pub why: String,
+}
+
+/// What is to be judged of one local state.
+pub(crate) struct Seen<'a, S: Service> {
+    pub(crate) view: View<'a, S>,
+    /// Whether a handler panicked.
+    pub(crate) panicked: bool,
+    /// Whether the node is down, so that no property sees it.
+    pub(crate) down: bool,
+}
+
+impl<S: Service> Seen<'_, S> {
+    fn judge(&self, judge: &Judge<S>) -> Judgement {
+        match self.down {
+            true => Judgement::Holds,
+            false => judge(&self.view),
+        }
+    }
+
+    fn project(&self, project: &Project<S>) -> Option<Projection> {
+        match self.down {
+            true => None,
+            false => project(&self.view),
+        }
+    }
 }
 
 /// The properties of a search with what was judged so far.
@@ -116,27 +141,27 @@ impl<S: Service> Judges<S> {
         &mut self,
         before: LocalId,
         after: LocalId,
-        view: impl Fn(LocalId) -> (View<'a, S>, bool),
+        view: impl Fn(LocalId) -> Seen<'a, S>,
     ) -> bool {
         if before == after {
             return false;
         }
-        if view(after).1 {
+        if view(after).panicked {
             return true;
         }
         let mut noteworthy = false;
         for (property, memory) in self.properties.iter().zip(&mut self.memories) {
             noteworthy |= match (property.shape(), memory) {
                 (Shape::Node(judge), Memory::Node(seen)) => {
-                    judge_node(seen, after, || judge(&view(after).0)) == Judgement::Violated
+                    judge_node(seen, after, || view(after).judge(judge)) == Judgement::Violated
                 }
                 (Shape::Pair(project, _), Memory::Pair(projections, _)) => {
-                    let now = projections.of(after, || project(&view(after).0));
-                    now.is_some() && now != projections.of(before, || project(&view(before).0))
+                    let now = projections.of(after, || view(after).project(project));
+                    now.is_some() && now != projections.of(before, || view(before).project(project))
                 }
                 (Shape::Global(project, _), Memory::Global(projections, _)) => {
-                    let now = projections.of(after, || project(&view(after).0));
-                    now != projections.of(before, || project(&view(before).0))
+                    let now = projections.of(after, || view(after).project(project));
+                    now != projections.of(before, || view(before).project(project))
                 }
                 _ => unreachable!("a memory has the shape of its property"),
             };
@@ -150,18 +175,18 @@ impl<S: Service> Judges<S> {
         &mut self,
         position: usize,
         local: LocalId,
-        view: impl Fn(LocalId) -> (View<'a, S>, bool),
+        view: impl Fn(LocalId) -> Seen<'a, S>,
     ) -> u64 {
         // Spread before anything else: sums over nodes must not cancel what is equal at two of them.
-        let mut stance = mix(mix(position as u64) ^ u64::from(view(local).1));
+        let mut stance = mix(mix(position as u64) ^ u64::from(view(local).panicked));
         for (property, memory) in self.properties.iter().zip(&mut self.memories) {
             let seen = match (property.shape(), memory) {
                 (Shape::Node(judge), Memory::Node(seen)) => u64::from(
-                    judge_node(seen, local, || judge(&view(local).0)) == Judgement::Violated,
+                    judge_node(seen, local, || view(local).judge(judge)) == Judgement::Violated,
                 ),
                 (Shape::Pair(project, _), Memory::Pair(projections, _))
                 | (Shape::Global(project, _), Memory::Global(projections, _)) => {
-                    let projection = projections.of(local, || project(&view(local).0));
+                    let projection = projections.of(local, || view(local).project(project));
                     projection.map_or(0, |id| id.index() as u64 + 1)
                 }
                 _ => unreachable!("a memory has the shape of its property"),
@@ -178,7 +203,7 @@ impl<S: Service> Judges<S> {
         &mut self,
         locals: &[LocalId],
         changed: Option<usize>,
-        view: impl Fn(LocalId) -> (View<'a, S>, bool),
+        view: impl Fn(LocalId) -> Seen<'a, S>,
     ) -> Vec<Finding> {
         let positions = changed.map_or(0..locals.len(), |at| at..at + 1);
         let mut found = Vec::new();
@@ -195,14 +220,15 @@ impl<S: Service> Judges<S> {
                 (Shape::Node(judge), Memory::Node(seen)) => {
                     for position in positions.clone() {
                         let local = locals[position];
-                        if judge_node(seen, local, || judge(&view(local).0)) == Judgement::Violated
+                        if judge_node(seen, local, || view(local).judge(judge))
+                            == Judgement::Violated
                         {
                             find(vec![position]);
                         }
                     }
                 }
                 (Shape::Pair(project, judge), Memory::Pair(projections, seen)) => {
-                    projections.all_of(locals, |local| project(&view(local).0));
+                    projections.all_of(locals, |local| view(local).project(project));
                     for (a, b) in pairs(locals.len(), changed) {
                         let (Some(left), Some(right)) =
                             (projections.scratch[a], projections.scratch[b])
@@ -227,7 +253,7 @@ impl<S: Service> Judges<S> {
                     }
                 }
                 (Shape::Global(project, judge), Memory::Global(projections, seen)) => {
-                    projections.all_of(locals, |local| project(&view(local).0));
+                    projections.all_of(locals, |local| view(local).project(project));
                     let known = seen.get(projections.scratch.as_slice()).copied();
                     let judgement = known.unwrap_or_else(|| {
                         let shown = projections.scratch.iter().zip(&self.members);
@@ -245,7 +271,7 @@ impl<S: Service> Judges<S> {
                 _ => unreachable!("a memory has the shape of its property"),
             }
         }
-        let panicked = positions.filter(|&position| view(locals[position]).1);
+        let panicked = positions.filter(|&position| view(locals[position]).panicked);
         found.extend(panicked.map(|position| Finding {
             property: self.properties.len(),
             nodes: vec![position],

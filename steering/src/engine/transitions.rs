@@ -13,7 +13,7 @@ use serde::Serialize;
 use crate::context::Effect;
 use crate::engine::id::{CallId, LocalId, MessageId, PlainId, TimerId, TossesId};
 use crate::engine::intern::Interner;
-use crate::engine::judge::{Finding, Judges, Unjudged};
+use crate::engine::judge::{Finding, Judges, Seen, Unjudged};
 use crate::model::event::{Event, EventOf, Input};
 use crate::model::handler::{self, Local, Tosses};
 use crate::model::simulation::Simulation;
@@ -191,6 +191,7 @@ impl<S: Service> Typed<S> {
             Input::Call(call) => Input::Call(self.calls.value(*call).clone()),
             Input::Disconnect(peer) => Input::Disconnect(*peer),
             Input::Restart => Input::Restart,
+            Input::Stop => Input::Stop,
         };
         let (node, setup) = &self.setups[position];
         let outcomes = handler::run_all::<S>(*node, setup, self.plains.value(plain), &value);
@@ -326,10 +327,14 @@ impl<S: Service> Transitions for Typed<S> {
 }
 
 /// Finds for each node the first one with the same settings. Settings that cannot be compared are taken to differ.
-fn twins<Setup: Serialize>(setups: &[(NodeId, Setup)]) -> Vec<usize> {
-    let spelled: Vec<Option<String>> = setups
+///
+/// Settings need not be `Eq`, so they are compared by all that can be seen of them: as they are serialized, and as they
+/// are shown for debugging. Either alone is not enough: `#[serde(skip)]` hides a field that a handler may well read, and
+/// a hand-written `Debug` may hide another.
+fn twins<Setup: Serialize + std::fmt::Debug>(setups: &[(NodeId, Setup)]) -> Vec<usize> {
+    let spelled: Vec<Option<(String, String)>> = setups
         .iter()
-        .map(|(_, setup)| serde_json::to_string(setup).ok())
+        .map(|(_, setup)| Some((serde_json::to_string(setup).ok()?, format!("{setup:?}"))))
         .collect();
     let first = |at: usize| {
         spelled
@@ -346,7 +351,7 @@ fn view<'a, S: Service>(
     plains: &'a Interner<PlainId, Local<S>>,
     setups: &[(NodeId, S::Setup)],
     id: LocalId,
-) -> (View<'a, S>, bool) {
+) -> Seen<'a, S> {
     let (position, plain) = *locals.value(id);
     let local = plains.value(plain);
     let view = View {
@@ -354,5 +359,9 @@ fn view<'a, S: Service>(
         state: &local.service,
         timers: &local.timers,
     };
-    (view, local.panic.is_some())
+    Seen {
+        view,
+        panicked: local.panic.is_some(),
+        down: local.down,
+    }
 }

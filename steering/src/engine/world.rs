@@ -267,10 +267,14 @@ impl<T: Transitions> World<T> {
             self.inboxes.value(state.inbox),
         );
         let mut events = network::arrivals(me, links, inbox);
+        if links.is_down() {
+            return (events, vec![Event::Start]);
+        }
         let mut faults = network::network_faults(links, inbox);
         faults.extend([
             Event::Reset { notice: true },
             Event::Reset { notice: false },
+            Event::Stop,
         ]);
         events.extend(
             self.transitions

@@ -41,6 +41,11 @@ pub enum Occurrence<'a> {
         /// Encodes its value; called only if a filter asks for a certain one.
         content: &'a dyn Fn() -> Vec<u8>,
     },
+    /// The connections with a peer are lost.
+    Disconnect {
+        /// The peer.
+        peer: NodeId,
+    },
 }
 
 /// What becomes of an event.
@@ -53,7 +58,8 @@ pub enum Verdict {
     Drop(FilterId),
     /// The message is gone, and the connection it came on is reset.
     Reset(FilterId),
-    /// The timer is armed again with its last duration.
+    /// The timer is armed again with its last duration. The news of a lost connection is kept, and offered again once
+    /// [`Request::Ended`](crate::hook::Request::Ended) names the filter.
     Postpone(FilterId),
     /// The caller is told that the call is refused for now.
     Refuse(FilterId),
@@ -91,6 +97,7 @@ impl fmt::Display for Occurrence<'_> {
             Self::Message { kind, from, .. } => write!(f, "{kind} from {from}"),
             Self::Timer { kind, .. } => write!(f, "timer {kind}"),
             Self::Call { kind, .. } => write!(f, "call {kind}"),
+            Self::Disconnect { peer } => write!(f, "lost connection with {peer}"),
         }
     }
 }
@@ -139,7 +146,7 @@ impl Gate {
         self.shared.filters_count.load(Ordering::Acquire) == 0
     }
 
-    /// Counts an event that no filter can mean: a start, a lost connection.
+    /// Counts an event that no filter can match: a start, a connection that this node itself gave up.
     #[inline]
     pub fn count_event(&mut self) {
         // Nobody else writes this counter, so a load and a store do not lose anything.

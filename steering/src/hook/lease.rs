@@ -205,7 +205,7 @@ impl Leases {
         ended: &mut Vec<FilterEnded>,
     ) -> Result<(), InstallError> {
         for filter in filters {
-            if !fits(&filter) {
+            if !filter.matcher.admits(filter.action) {
                 return Err(InstallError::Unfit {
                     filter: filter.id,
                     action: filter.action,
@@ -239,7 +239,8 @@ impl Leases {
     fn arm(&mut self, now_ms: u64, filter: Filter, before: Option<&Armed>) -> Armed {
         let peer = match filter.matcher {
             Matcher::Message { source, .. } => Some(self.peer(source)),
-            Matcher::Timer { .. } | Matcher::Call { .. } => None,
+            // A share of its messages says nothing about the peer's connections.
+            Matcher::Timer { .. } | Matcher::Call { .. } | Matcher::Disconnect { .. } => None,
         };
         let mut armed = Armed::new(now_ms, filter);
         armed.peer = peer;
@@ -333,16 +334,5 @@ impl Leases {
             }
             false
         });
-    }
-}
-
-/// Tells whether a network or a scheduler could do this to such an event.
-fn fits(filter: &Filter) -> bool {
-    match filter.matcher {
-        Matcher::Message { .. } => {
-            matches!(filter.action, Action::Drop | Action::Reset | Action::Hold)
-        }
-        Matcher::Timer { .. } => filter.action == Action::Postpone,
-        Matcher::Call { .. } => filter.action == Action::Refuse,
     }
 }

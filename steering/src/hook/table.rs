@@ -16,6 +16,7 @@ use crate::hook::lease::Armed;
 const MESSAGE: u8 = 0;
 const TIMER: u8 = 1;
 const CALL: u8 = 2;
+const DISCONNECT: u8 = 3;
 
 /// The filters in force at one moment.
 #[derive(Debug, Default)]
@@ -94,6 +95,7 @@ impl Table {
             Occurrence::Message { kind, from, .. } => (MESSAGE, kind, Some(from)),
             Occurrence::Timer { kind, .. } => (TIMER, kind, None),
             Occurrence::Call { kind, .. } => (CALL, kind, None),
+            Occurrence::Disconnect { peer } => (DISCONNECT, "", Some(peer)),
         };
         let kind = hash(class, name);
         let candidates = if self.kinds[word(kind)] & bit(kind) == 0 {
@@ -123,6 +125,7 @@ impl Slot {
             }
             (Matcher::Timer { kind, .. }, Occurrence::Timer { kind: k, .. })
             | (Matcher::Call { kind, .. }, Occurrence::Call { kind: k, .. }) => kind == k,
+            (Matcher::Disconnect { peer }, Occurrence::Disconnect { peer: p }) => peer == p,
             _ => false,
         }
     }
@@ -137,6 +140,8 @@ impl LazyDigest {
             Occurrence::Message { content, .. }
             | Occurrence::Timer { content, .. }
             | Occurrence::Call { content, .. } => Digest::of(&content()),
+            // It has no content that a filter could ask for.
+            Occurrence::Disconnect { .. } => Digest::of(&[]),
         }) == wanted
     }
 }
@@ -153,10 +158,11 @@ fn keys(me: NodeId, filter: &Filter) -> Option<(u64, u64, Option<Digest>)> {
             if *destination != me {
                 return None;
             }
-            (MESSAGE, kind, Some(*source), *content)
+            (MESSAGE, kind.as_str(), Some(*source), *content)
         }
-        Matcher::Timer { kind, content } => (TIMER, kind, None, *content),
-        Matcher::Call { kind, content } => (CALL, kind, None, *content),
+        Matcher::Timer { kind, content } => (TIMER, kind.as_str(), None, *content),
+        Matcher::Call { kind, content } => (CALL, kind.as_str(), None, *content),
+        Matcher::Disconnect { peer } => (DISCONNECT, "", Some(*peer), None),
     };
     let kind = hash(class, name);
     Some((kind, key(kind, source), content))
@@ -218,6 +224,9 @@ mod tests {
             ),
             (name(), digest()).prop_map(|(kind, content)| Matcher::Timer { kind, content }),
             (name(), digest()).prop_map(|(kind, content)| Matcher::Call { kind, content }),
+            (0u32..4).prop_map(|peer| Matcher::Disconnect {
+                peer: NodeId::new(peer)
+            }),
         ]
     }
 
@@ -279,6 +288,7 @@ mod tests {
                     content,
                 },
             ) => kind == name && is(wanted, &content()),
+            (Matcher::Disconnect { peer }, Occurrence::Disconnect { peer: lost }) => peer == lost,
             _ => false,
         }
     }
@@ -298,6 +308,7 @@ mod tests {
                 Occurrence::Message { kind: &kind, from, content: &encode },
                 Occurrence::Timer { kind: &kind, content: &encode },
                 Occurrence::Call { kind: &kind, content: &encode },
+                Occurrence::Disconnect { peer: from },
             ] {
                 let mut digest = LazyDigest::default();
                 let found: Vec<(FilterId, bool)> = table

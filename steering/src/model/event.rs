@@ -61,6 +61,11 @@ pub enum Event<M, T, C> {
         /// Whether the peers it is connected to are told.
         notice: bool,
     },
+    /// The node goes down, and starts again later: what is not on disk is lost, and the peers it is connected to are told.
+    /// Until it starts, connections to it are refused and nothing else happens there.
+    Stop,
+    /// A node that is down starts.
+    Start,
     /// The connections to a peer break, and this end sees it first.
     Break {
         /// The peer.
@@ -103,6 +108,8 @@ pub enum Input<M, T, C> {
     Disconnect(NodeId),
     /// For [`Service::start`], with what the last life left on disk.
     Restart,
+    /// For no handler: the node is down from now on.
+    Stop,
 }
 
 /// An input of a service's handlers, in plain values.
@@ -129,6 +136,7 @@ impl<M, T, C> Event<M, T, C> {
             Self::Break { .. } => Some(Fault::Break),
             Self::Lose { .. } => Some(Fault::Loss),
             Self::Duplicate { .. } => Some(Fault::Duplicate),
+            Self::Stop => Some(Fault::LateStart),
             _ => None,
         }
     }
@@ -138,7 +146,12 @@ impl<M, T, C> Event<M, T, C> {
     pub fn is_internal(&self) -> bool {
         matches!(
             self,
-            Self::Timer(_) | Self::Call(_) | Self::Reset { .. } | Self::Break { .. }
+            Self::Timer(_)
+                | Self::Call(_)
+                | Self::Reset { .. }
+                | Self::Stop
+                | Self::Start
+                | Self::Break { .. }
         )
     }
 
@@ -161,7 +174,8 @@ impl<M, T, C> Event<M, T, C> {
             | Self::Break { peer } => Input::Disconnect(*peer),
             Self::Timer(timer) => Input::Timer(timer.clone()),
             Self::Call(call) => Input::Call(call.clone()),
-            Self::Reset { .. } => Input::Restart,
+            Self::Reset { .. } | Self::Start => Input::Restart,
+            Self::Stop => Input::Stop,
             Self::Refuse { .. } | Self::Lose { .. } | Self::Duplicate { .. } => return None,
         })
     }
@@ -196,6 +210,8 @@ impl<M, T, C> Event<M, T, C> {
             Self::Timer(which) => Event::Timer(timer(which)),
             Self::Call(what) => Event::Call(call(what)),
             Self::Reset { notice } => Event::Reset { notice },
+            Self::Stop => Event::Stop,
+            Self::Start => Event::Start,
             Self::Break { peer } => Event::Break { peer },
             Self::Lose {
                 from,
@@ -230,6 +246,8 @@ impl<M: fmt::Debug, T: fmt::Debug, C: fmt::Debug> fmt::Display for Event<M, T, C
             Self::Call(call) => write!(f, "call {call:?}"),
             Self::Reset { notice: true } => f.write_str("reset"),
             Self::Reset { notice: false } => f.write_str("silent reset"),
+            Self::Stop => f.write_str("goes down"),
+            Self::Start => f.write_str("starts late"),
             Self::Break { peer } => write!(f, "connection to {peer} breaks"),
             Self::Lose { from, message } => write!(f, "{message:?} from {from} is lost"),
             Self::Duplicate { from, message } => write!(f, "{message:?} from {from} is doubled"),

@@ -19,6 +19,8 @@ pub enum Fault {
     Loss,
     /// A datagram is delivered twice.
     Duplicate,
+    /// A node is down for a while: it is not up yet, or it ended and starts late.
+    LateStart,
 }
 
 /// How many faults of each kind may still happen.
@@ -37,16 +39,19 @@ pub struct Faults {
     pub losses: u8,
     /// Datagrams that are delivered twice.
     pub duplicates: u8,
+    /// Nodes that are down for a while.
+    pub late_starts: u8,
 }
 
 impl Fault {
     /// Every kind.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Reset,
         Self::SilentReset,
         Self::Break,
         Self::Loss,
         Self::Duplicate,
+        Self::LateStart,
     ];
 }
 
@@ -58,6 +63,7 @@ impl Faults {
         breaks: 0,
         losses: 0,
         duplicates: 0,
+        late_starts: 0,
     };
 
     /// Returns how many faults of a kind are left.
@@ -68,6 +74,7 @@ impl Faults {
             Fault::Break => self.breaks,
             Fault::Loss => self.losses,
             Fault::Duplicate => self.duplicates,
+            Fault::LateStart => self.late_starts,
         }
     }
 
@@ -80,6 +87,7 @@ impl Faults {
             Fault::Break => &mut self.breaks,
             Fault::Loss => &mut self.losses,
             Fault::Duplicate => &mut self.duplicates,
+            Fault::LateStart => &mut self.late_starts,
         };
         *left = left.checked_sub(1)?;
         Some(self)
@@ -94,6 +102,7 @@ impl fmt::Display for Fault {
             Self::Break => "break",
             Self::Loss => "loss",
             Self::Duplicate => "duplicate",
+            Self::LateStart => "late start",
         })
     }
 }

@@ -28,6 +28,8 @@ pub struct Local<S: Service> {
     pub ticks: u64,
     /// What a handler said when it panicked. Nothing happens any more at such a node.
     pub panic: Option<String>,
+    /// Whether the node is down: properties do not see it, and nothing happens there until it starts.
+    pub down: bool,
 }
 
 /// How the dice fell while a handler ran: all it takes to run it again the same way.
@@ -90,8 +92,10 @@ pub fn run<S: Service>(
     input: &InputOf<S>,
     tosses: &Tosses,
 ) -> Outcome<S> {
-    if matches!(input, Input::Restart) {
-        return restart(node, setup, local, tosses);
+    match input {
+        Input::Restart => return restart(node, setup, local, tosses),
+        Input::Stop => return stopped(local),
+        _ => {}
     }
     let mut chance = Scripted::new(tosses, local.ticks, seed(node, local, input));
     let mut timers = local.timers.clone();
@@ -108,7 +112,9 @@ pub fn run<S: Service>(
             Input::Timer(timer) => service.on_timer(cx, timer),
             Input::Call(call) => service.on_call(cx, call),
             Input::Disconnect(peer) => service.on_disconnect(cx, peer),
-            Input::Restart => unreachable!("a restart has no handler but `start`"),
+            Input::Restart | Input::Stop => {
+                unreachable!("a restart has no handler but `start`, and a stop has none")
+            }
         }
         anonymous = cx.is_anonymous();
     });
@@ -138,10 +144,26 @@ fn restart<S: Service>(
     }
 }
 
+/// The node as it was, without what only a process has. What it left on disk is still to be read.
+fn stopped<S: Service>(local: &Local<S>) -> Outcome<S> {
+    let local = Local {
+        down: true,
+        timers: Vec::new(),
+        ..local.clone()
+    };
+    Outcome {
+        local,
+        effects: Vec::new(),
+        tosses: Tosses::default(),
+        anonymous: true,
+    }
+}
+
 /// The node as it was, marked: what a handler did before it panicked is not seen by anybody.
 fn panicked<S: Service>(local: &Local<S>, said: Option<String>, tosses: Tosses) -> Outcome<S> {
     let local = Local {
         panic: said,
+        down: false,
         timers: Vec::new(),
         ..local.clone()
     };
@@ -234,6 +256,7 @@ impl<'a> Scripted<'a> {
             timers,
             ticks: self.ticks,
             panic: None,
+            down: false,
         };
         Outcome {
             local,

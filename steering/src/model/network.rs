@@ -8,6 +8,9 @@
 //!   node that missed its peer's reset learns of it at its next send.
 //! - A first message opens a connection wherever it arrives, even at a node that was reset meanwhile (F-8).
 //! - A notice that is never delivered is a notice that was lost: no event of its own is needed.
+//! - Whoever closes a connection goes on reading it, and ignores what comes: its peer hears all that was sent before, and
+//!   then that it is closed. A refusal that would come back meanwhile says nothing new and is left out.
+//! - A node that is down refuses every connection. Datagrams to it wait, and may be lost, as always.
 //! - Datagrams are a multiset: two equal ones can both arrive.
 
 use scry_protocol::NodeId;
@@ -37,6 +40,9 @@ pub struct Links {
     open: Vec<(NodeId, Connection)>,
     /// How many connections this node has opened to each peer. Outlives resets, as port numbers do in effect.
     opened: Vec<(NodeId, u32)>,
+    /// Whether the node is down, so that every connection to it is refused.
+    #[serde(default)]
+    down: bool,
 }
 
 /// What one node leaves for another.
@@ -88,7 +94,13 @@ impl Links {
         Self {
             open,
             opened: opened.into_iter().collect(),
+            down: false,
         }
+    }
+
+    /// Tells whether the node is down.
+    pub fn is_down(&self) -> bool {
+        self.down
     }
 
     /// Returns the open connections with their peers, by peer and then by age.
@@ -251,6 +263,9 @@ impl<M: Clone + Ord> Inbox<M> {
                     .push(Segment::Message { first, message });
             }
             Parcel::Close(connection) => self.channel(from, connection).push(Segment::Close),
+            // The peer closed the connection in good order, and refuses what still comes on it: whoever closes goes on
+            // reading, so that this does not destroy what it sent before (the runtime's `Standing::Closing`).
+            Parcel::Notice(connection) if self.is_closing(from, connection) => {}
             Parcel::Notice(connection) => {
                 if let Err(at) = self.notices.binary_search(&(from, connection)) {
                     self.notices.insert(at, (from, connection));
@@ -298,6 +313,13 @@ impl<M: Clone + Ord> Inbox<M> {
         &mut self.channels[at].2
     }
 
+    /// Tells whether the end of a connection is on its way, behind what was sent on it before.
+    fn is_closing(&self, from: NodeId, connection: Connection) -> bool {
+        self.channels.iter().any(|(f, c, segments)| {
+            (*f, *c) == (from, connection) && segments.last() == Some(&Segment::Close)
+        })
+    }
+
     fn close_channel(&mut self, from: NodeId, connection: Connection) {
         self.channels
             .retain(|(f, c, _)| (*f, *c) != (from, connection));
@@ -314,8 +336,12 @@ impl<M: Clone + Ord> Inbox<M> {
         let channels = &self.channels;
         self.notices.retain(|&(from, connection)| {
             links.knows(me, from, connection)
-                // The message that opens the connection may still arrive first.
-                || channels.iter().any(|(f, c, _)| (*f, *c) == (from, connection))
+                // The message that opens the connection may still arrive first. It is the first of its channel: behind
+                // any other, nothing opens it any more.
+                || channels.iter().any(|(f, c, segments)| {
+                    (*f, *c) == (from, connection)
+                        && matches!(segments.first(), Some(Segment::Message { first: true, .. }))
+                })
         });
     }
 }
@@ -327,7 +353,7 @@ pub fn arrivals<M: Clone + Ord, T, C>(
     inbox: &Inbox<M>,
 ) -> Vec<Event<M, T, C>> {
     let mut events = Vec::new();
-    for (from, message, _) in &inbox.datagrams {
+    for (from, message, _) in inbox.datagrams.iter().filter(|_| !links.down) {
         events.push(Event::Deliver {
             from: *from,
             message: message.clone(),
@@ -336,7 +362,9 @@ pub fn arrivals<M: Clone + Ord, T, C>(
     for (from, connection, segments) in &inbox.channels {
         let (from, connection) = (*from, *connection);
         events.extend(segments.first().map(|segment| match segment {
-            Segment::Message { first, message } if *first || links.knows(me, from, connection) => {
+            Segment::Message { first, message }
+                if !links.down && (*first || links.knows(me, from, connection)) =>
+            {
                 Event::Receive {
                     from,
                     connection,
@@ -383,6 +411,11 @@ pub fn before_handler<M: Clone + Ord, T, C>(
     event: &Event<M, T, C>,
 ) -> Option<Vec<(NodeId, Parcel<M>)>> {
     let mut parcels = Vec::new();
+    if links.down != matches!(event, Event::Start)
+        && !(links.down && matches!(event, Event::Refuse { .. }))
+    {
+        return None;
+    }
     match event {
         Event::Deliver { from, message } | Event::Lose { from, message } => {
             if !inbox.take_datagram(*from, message) {
@@ -417,10 +450,10 @@ pub fn before_handler<M: Clone + Ord, T, C>(
             }
         }
         Event::Refuse { from, connection } => {
-            let refused = matches!(
-                inbox.channel(*from, *connection).first(),
-                Some(Segment::Message { first: false, .. })
-            );
+            let refused = match inbox.channel(*from, *connection).first() {
+                Some(Segment::Message { first, .. }) => links.down || !first,
+                _ => false,
+            };
             if !refused || links.knows(me, *from, *connection) {
                 return None;
             }
@@ -455,8 +488,10 @@ pub fn before_handler<M: Clone + Ord, T, C>(
                     .map(|connection| (*peer, Parcel::Notice(connection))),
             );
         }
-        Event::Reset { notice } => {
-            if *notice {
+        Event::Start => links.down = false,
+        Event::Reset { .. } | Event::Stop => {
+            links.down = matches!(event, Event::Stop);
+            if !matches!(event, Event::Reset { notice: false }) {
                 parcels.extend(
                     links
                         .open

@@ -149,9 +149,10 @@ impl<S: Service> Simulation<S> {
         &self.nodes
     }
 
-    /// Returns what properties see of the nodes.
+    /// Returns what properties see of the nodes that are up.
     pub fn views(&self) -> Vec<View<'_, S>> {
-        let views = self.nodes.iter().map(|(&id, Node { local, .. })| View {
+        let up = self.nodes.iter().filter(|(_, node)| !node.local.down);
+        let views = up.map(|(&id, Node { local, .. })| View {
             id,
             state: &local.service,
             timers: &local.timers,
@@ -183,6 +184,10 @@ impl<S: Service> Simulation<S> {
             return Vec::new();
         }
         let mut events = network::arrivals(id, &node.links, &node.inbox);
+        if node.local.down {
+            events.push(Event::Start);
+            return events;
+        }
         events.extend(node.local.timers.iter().cloned().map(Event::Timer));
         events.extend(
             node.local
@@ -193,6 +198,7 @@ impl<S: Service> Simulation<S> {
         );
         events.push(Event::Reset { notice: true });
         events.push(Event::Reset { notice: false });
+        events.push(Event::Stop);
         events.extend(network::network_faults(&node.links, &node.inbox));
         events
     }
@@ -328,7 +334,7 @@ impl<S: Service> Simulation<S> {
         }
     }
 
-    fn post(&mut self, from: NodeId, parcels: Vec<(NodeId, Parcel<S::Message>)>) {
+    pub(crate) fn post(&mut self, from: NodeId, parcels: Vec<(NodeId, Parcel<S::Message>)>) {
         for (to, parcel) in parcels {
             // A node outside the system is the dummy: what is sent to it vanishes.
             if let Some(node) = self.nodes.get_mut(&to) {

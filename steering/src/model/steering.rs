@@ -1,8 +1,18 @@
 //! Filters in force while a system is explored: what they make of the events they match.
 //!
 //! A filter changes what an event does, not which events there are: a path found under filters replays under the same
-//! filters, step by step. A postponed timer, a refused call and a held message do not happen at all, since for as long
-//! as the filter lasts nothing changes.
+//! filters, step by step. A postponed timer, a refused call, a held message and the postponed news of a lost connection
+//! do not happen at all, since for as long as the filter lasts nothing changes.
+//!
+//! - A message that is held keeps its place: whatever is behind it on its connection waits with it.
+//! - While the news of a lost connection is postponed, the node takes the connection for open. What it sends on it is
+//!   refused by a peer that has forgotten it, so it vanishes, and the notice of that is postponed as well. What the peer
+//!   says on a newer connection arrives, and answers go there, since the youngest connection is used. Breaks that this node
+//!   would see first do not happen: that a connection is broken and this end does not know is what a break at the other
+//!   end comes to.
+//!
+//! What is held or postponed comes when the filter ends, in the state that is then. The model has no lease: whether the
+//! event is still dangerous then is for the run to say that renews the filter or does not.
 
 use std::sync::Arc;
 
@@ -77,6 +87,13 @@ impl Rule {
             (Matcher::Call { kind, content }, Event::Call(call), Action::Refuse) => {
                 is_like(call, kind, *content)
             }
+            (
+                Matcher::Disconnect { peer },
+                Event::Hangup { from: lost, .. }
+                | Event::Disconnect { from: lost, .. }
+                | Event::Break { peer: lost },
+                Action::Postpone,
+            ) => peer == lost,
             _ => false,
         }
     }

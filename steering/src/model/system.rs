@@ -66,6 +66,10 @@ pub enum Act<S: Service> {
         /// Whether its peers are told.
         notice: bool,
     },
+    /// A node goes down. Before anything else of a script, this is a node that is not up yet.
+    Stop(NodeId),
+    /// A node that is down starts.
+    Start(NodeId),
     /// The connection of two nodes breaks, and `node` sees it first.
     Break {
         /// This end.
@@ -149,6 +153,7 @@ impl<S: Service> System<S> {
             breaks: 255,
             losses: 255,
             duplicates: 255,
+            late_starts: 255,
         };
         let mut play = Play {
             simulation: Simulation::boot(self.setups.clone(), plenty),
@@ -187,6 +192,8 @@ impl<S: Service> Play<S> {
             Act::Call(node, call) => (*node, Event::Call(call.clone())),
             Act::Timer(node, timer) => (*node, Event::Timer(timer.clone())),
             Act::Reset { node, notice } => (*node, Event::Reset { notice: *notice }),
+            Act::Stop(node) => (*node, Event::Stop),
+            Act::Start(node) => (*node, Event::Start),
             Act::Break { node, peer } => (*node, Event::Break { peer: *peer }),
             Act::Deliver { from, to } => (*to, self.find(line, *from, *to, |_| true)?),
             Act::DeliverWhere { from, to, fits } => (*to, self.find(line, *from, *to, fits)?),

@@ -16,6 +16,8 @@ use crate::properties::value::Value;
 use crate::property::{Judgement, Property, Scope, View};
 use crate::service::Service;
 
+use scry_protocol::NodeId;
+
 /// The properties of a file, compiled for a service.
 #[derive(Clone, Debug)]
 pub struct PropertySet<S: Service> {
@@ -131,6 +133,29 @@ pub fn from_text<S: Service>(text: &str) -> Result<Vec<Property<S>>, String> {
         .map_err(|errors| errors.to_string())
 }
 
+/// All that a property can see of a node: its state and its timers.
+type StateAndTimers<S> = (S, Vec<<S as Service>::Timer>);
+
+/// Compiles the text of a property file for a service, and returns for each `eventually` property that is not off one
+/// that is violated in just the states where it is true: a search that looks for violations finds whether it can come true.
+///
+/// # Errors
+///
+/// Everything that is wrong with the text, for people.
+pub(crate) fn goals_from_text<S: Service>(text: &str) -> Result<Vec<Property<S>>, String> {
+    if text.is_empty() {
+        return Ok(Vec::new());
+    }
+    let schema = Schema::of::<S>();
+    let set = PropertyFile::load("properties.toml", text.as_bytes(), &schema, S::properties())
+        .map_err(|errors| errors.to_string())?;
+    let rules = set
+        .eventually
+        .into_iter()
+        .filter(|rule| rule.mode != Some(Mode::Off));
+    Ok(rules.map(Rule::into_goal).collect())
+}
+
 impl<S: Service> PropertySet<S> {
     /// Lists what the engine must judge in every state: the parts of all `always` properties that are not off.
     pub fn properties(&self) -> Vec<Property<S>> {
@@ -164,6 +189,23 @@ impl<S: Service> Rule<S> {
     /// Tells whether it must hold in every state or again and again.
     pub fn kind(&self) -> Kind {
         self.kind
+    }
+
+    /// Turns it into a property that is violated where this one is true.
+    fn into_goal(self) -> Property<S> {
+        let parts = self.parts;
+        Property::global(
+            self.name,
+            |view: &View<'_, S>| Some((view.state.clone(), view.timers.to_vec())),
+            move |nodes: &[(NodeId, &StateAndTimers<S>)]| {
+                let views = nodes
+                    .iter()
+                    .map(|&(id, (state, timers))| View { id, state, timers });
+                let views: Vec<View<'_, S>> = views.collect();
+                let holds = |part: &Property<S>| part.judge(&views) == Judgement::Holds;
+                !parts.iter().all(holds)
+            },
+        )
     }
 
     fn compile(

@@ -69,12 +69,12 @@ impl Inlet {
     /// Adds a frame, and tells whether there was room. What is due later must not be added earlier.
     pub(super) fn add(&self, frame: &[u8], due: Option<Instant>) -> bool {
         let mut queue = self.shared.lock();
+        if queue.closed {
+            // A task that is gone has said so, or is about to: the loop will hear of it. What is sent meanwhile is lost.
+            return true;
+        }
         if queue.bytes + frame.len() > self.bytes_max {
             return false;
-        }
-        if queue.closed {
-            // A task that is gone has said so, or is about to: the loop will hear of it.
-            return true;
         }
         queue.bytes += frame.len();
         if let Some(last) = queue.batches.back_mut()

@@ -42,6 +42,7 @@ pub fn boot<S: Service>(
         timers: Vec::new(),
         ticks: dice.ticks,
         panic: None,
+        down: false,
     };
     note_timers(&mut local.timers, &effects);
     Ok((local, effects))
@@ -77,6 +78,8 @@ pub fn run<S: Service>(
                 local.timers.clear();
                 *service = S::start(cx, Some(service.disk()));
             }
+            // A process that is down handles nothing.
+            Input::Stop => {}
         }
     })?;
     local.ticks = dice.ticks;

@@ -16,7 +16,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::capture::StreamEnd;
+use crate::capture::{Kept, StreamEnd};
 use crate::model::network::Connection;
 use crate::runtime::connection::{self, Arrival, Key, Wiring};
 use crate::runtime::outflow::{Inlet, outflow};
@@ -66,6 +66,8 @@ pub(super) enum Hold {
     Filter(FilterId),
     /// The answer to this question is awaited.
     Question(u64),
+    /// It is offered again after a while.
+    Postponed,
 }
 
 /// What came on a connection and waits.
@@ -85,6 +87,12 @@ impl Waiting<&[u8]> {
             Self::Offered(content) => Waiting::Offered(content.to_vec()),
             Self::Ended(reason) => Waiting::Ended(reason),
         }
+    }
+}
+
+impl Waiting {
+    fn is_end(&self) -> bool {
+        matches!(self, Self::Ended(_))
     }
 }
 
@@ -250,6 +258,11 @@ impl Streams {
         for key in keys {
             if let Some(end) = self.ends.get_mut(&key) {
                 gone.push(end.describe());
+                if end.waiting.iter().any(Waiting::is_end) {
+                    // Its task has ended and will not say so again.
+                    self.ends.remove(&key);
+                    continue;
+                }
                 end.standing = Standing::Closing;
                 end.outgoing = None;
                 end.waiting.clear();
@@ -283,6 +296,32 @@ impl Streams {
         let keys = self.open.values().flatten();
         keys.filter_map(|key| Some(self.ends.get(key)?.describe()))
             .collect()
+    }
+
+    /// Returns what a connection is called at both ends.
+    pub(super) fn connection(&self, key: Key) -> Option<Connection> {
+        self.ends.get(&key).map(|end| end.connection)
+    }
+
+    /// Adds what a filter holds back on open connections: a message, or the news that one is lost.
+    pub(super) fn add_held(&self, kept: &mut Vec<Kept>) {
+        let open = self.open.values().flatten();
+        let held = open
+            .filter_map(|key| self.ends.get(key))
+            .filter(|end| end.held.is_some());
+        for end in held {
+            let message = match end.waiting.front() {
+                Some(Waiting::Offered(content)) => Some(content.clone()),
+                Some(Waiting::Ended(_)) => None,
+                // It has not been received as far as the channels know, and is on its way.
+                Some(Waiting::Frame(_)) | None => continue,
+            };
+            kept.push(Kept {
+                from: end.peer,
+                connection: Some(end.connection),
+                message,
+            });
+        }
     }
 
     /// Stops or resumes all connections with a peer. Returns those with something to go on with.

@@ -69,6 +69,9 @@ fn against(node: NodeId, event: &EventOf<Table>, narrow: bool, action: Action) -
             let content = content.filter(|_| narrow);
             (Matcher::Call { kind, content }, Action::Refuse)
         }
+        Event::Hangup { from: peer, .. }
+        | Event::Disconnect { from: peer, .. }
+        | Event::Break { peer } => (Matcher::Disconnect { peer: *peer }, Action::Postpone),
         _ => return None,
     };
     Some(Rule {

@@ -1,7 +1,9 @@
 //! The checker: from a snapshot to violations, remedies and replays, on the papers' stories and on services made for
 //! one question each.
 
+mod chance;
 mod clock;
+mod commit;
 mod damage;
 mod differential;
 #[expect(

@@ -1,6 +1,5 @@
 //! A service made of one story each: node 0 says something, node 1 gets it wrong.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use scry::{Context, Faults, NodeId, Property, Service, Simulation, Transport};
@@ -50,6 +49,12 @@ pub(crate) enum Story {
     Dice,
     /// Nothing is said.
     Silence,
+    /// Node 0 speaks on a connection, and when it is lost node 1 breaks a property.
+    Lost,
+    /// A call at node 1 breaks a property of node 0. Node 0 has something else to do.
+    Far,
+    /// A call at node 1 is harmless, and the timer it arms breaks a property. Nobody has anything else to do.
+    Only,
 }
 
 impl Service for Pupil {
@@ -71,6 +76,12 @@ impl Service for Pupil {
                 cx.send(other, Message::Again(0));
                 cx.set_timer(Timer::Tick, Duration::from_secs(1));
             }
+            Story::Lost if speaks => {
+                // A third node is there in one story only.
+                cx.send(other, Message::First);
+                cx.send(NodeId::new(2), Message::First);
+            }
+            Story::Far if speaks => cx.set_timer(Timer::Tick, Duration::from_secs(1)),
             Story::Timer if !speaks => cx.set_timer(Timer::Tick, Duration::from_secs(1)),
             _ => {}
         }
@@ -81,6 +92,7 @@ impl Service for Pupil {
         self.value = match (cx.setup(), message) {
             (Story::Harm, Message::Second) if self.value == 0 => 8,
             (Story::Harm, Message::Second) => self.value,
+            (Story::Lost, _) => 1,
             _ => BAD,
         };
     }
@@ -88,7 +100,8 @@ impl Service for Pupil {
     fn on_timer(&mut self, cx: &mut Context<'_, Self>, _: Timer) {
         self.tries += 1;
         match cx.setup() {
-            Story::Timer => self.value = BAD,
+            Story::Timer | Story::Only => self.value = BAD,
+            Story::Far => {}
             Story::Reworded => cx.send(NodeId::new(1), Message::Again(self.tries)),
             _ => cx.send(NodeId::new(1), Message::Plea),
         }
@@ -103,11 +116,22 @@ impl Service for Pupil {
                 self.value = if bad { BAD } else { draw.max(100) };
                 self.tries = cx.random() as u8;
             }
+            Story::Far => {
+                self.value = 1;
+                cx.send(NodeId::new(0), Message::Again(0));
+            }
+            Story::Only => {
+                self.value = 1;
+                cx.set_timer(Timer::Tick, Duration::from_secs(1));
+            }
             _ => self.value = BAD,
         }
     }
 
     fn on_disconnect(&mut self, cx: &mut Context<'_, Self>, _: NodeId) {
+        if *cx.setup() == Story::Lost && cx.me() != NodeId::new(0) {
+            self.value = BAD;
+        }
         if *cx.setup() == Story::Harm && cx.me() == NodeId::new(1) && self.value == 0 {
             self.value = 7;
         }
@@ -116,7 +140,7 @@ impl Service for Pupil {
     fn disk(&self) {}
 
     fn calls(&self, me: NodeId, story: &Story) -> Vec<Call> {
-        let asked = matches!(story, Story::Call | Story::Dice);
+        let asked = matches!(story, Story::Call | Story::Dice | Story::Far | Story::Only);
         match asked && me == NodeId::new(1) && self.value == 0 {
             true => vec![Call::Go],
             false => Vec::new(),
@@ -142,6 +166,14 @@ impl Service for Pupil {
 }
 
 pub(crate) fn tell(story: Story) -> Simulation<Pupil> {
-    let setups = BTreeMap::from([(NodeId::new(0), story), (NodeId::new(1), story)]);
-    Simulation::boot(setups, Faults::NONE)
+    tell_with(story, Faults::NONE)
+}
+
+pub(crate) fn tell_with(story: Story, faults: Faults) -> Simulation<Pupil> {
+    tell_to(2, story, faults)
+}
+
+pub(crate) fn tell_to(nodes: u32, story: Story, faults: Faults) -> Simulation<Pupil> {
+    let setups = (0..nodes).map(|id| (NodeId::new(id), story)).collect();
+    Simulation::boot(setups, faults)
 }

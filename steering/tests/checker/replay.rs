@@ -38,7 +38,7 @@ fn a_107_the_path_of_f_4_replays_on_a_later_snapshot_before_any_search() {
     let replayed = second.replayed()[0];
     assert!(replayed.errs);
     assert_eq!(replayed.violation, violation.id);
-    assert_eq!(shown(&replayed.remedies[0]), "drop this Join n13->n1");
+    assert_eq!(shown(&replayed.remedies[0]), "hold this Join n13->n1");
     assert_eq!(replayed.remedies[0].violation, violation.id);
     // The same local events at the same property have the same name.
     assert!(second.found().iter().any(|found| found.id == violation.id));

@@ -1,6 +1,7 @@
 //! From snapshots to start states: what is restored, what is left out, and what is said about it.
 
 use randtree::{RandTree, scenarios};
+use scry::capture::{self, Kept};
 use scry::checker::start::{StartError, restore};
 use scry::model::{Connection, Node};
 use scry::{Event, Faults, NodeId, Service, Simulation};
@@ -8,7 +9,7 @@ use scry_protocol::checkpoint::Body;
 use scry_protocol::link::checker::Ended;
 use scry_protocol::{Content, Incarnation, Snapshot};
 
-use crate::pupil::{Pupil, Story, tell};
+use crate::pupil::{Message, Pupil, Story, tell};
 use crate::snapshot::{content, snapshot};
 use crate::support::{job, run, scenario};
 
@@ -165,4 +166,74 @@ fn a_72_a_connection_of_a_former_life_is_stale_and_nobody_is_told() {
         .into_iter()
         .any(|event| matches!(event, Event::Hangup { .. } | Event::Disconnect { .. }));
     assert!(!told);
+}
+
+#[test]
+fn what_is_kept_back_is_still_to_come() {
+    let start = tell(Story::Lost);
+    let arrived = start.successors().into_iter();
+    let (_, state) = arrived
+        .into_iter()
+        .find(|(step, _)| matches!(step.event, Event::Receive { .. }))
+        .expect("First arrives");
+    let (_, connection) = state.nodes()[&N1].links.open().next().expect("it is open");
+    let bytes = |message: &Message| rmp_serde::to_vec(message).ok();
+    let restored = |kept: Kept| {
+        let mut taken = snapshot(&state, N1);
+        replace(&mut taken, N1, |content| {
+            let (setup, captured) = capture::read::<Pupil>(content).expect("it was just written");
+            let written = capture::write_with(&setup, &captured.local, &captured.streams, &[kept]);
+            content.state = written.expect("it can be written").0;
+        });
+        restore::<Pupil>(&taken, Faults::NONE).expect("it can be read")
+    };
+    let next = |kept: Kept| {
+        let start = restored(kept);
+        assert_eq!(start.remarks, Vec::<String>::new());
+        let mut events = start.state.enabled(N1);
+        events.swap_remove(0)
+    };
+    let (from, connection) = (N0, Some(connection));
+    let lost = Kept {
+        from,
+        connection,
+        message: None,
+    };
+    assert!(matches!(
+        next(lost.clone()),
+        Event::Disconnect { from: N0, .. }
+    ));
+    let held = Kept {
+        message: bytes(&Message::Second),
+        ..lost.clone()
+    };
+    assert!(matches!(
+        next(held),
+        Event::Receive {
+            message: Message::Second,
+            ..
+        }
+    ));
+    let late = Kept {
+        connection: None,
+        message: bytes(&Message::Again(3)),
+        ..lost.clone()
+    };
+    assert!(matches!(
+        next(late),
+        Event::Deliver {
+            message: Message::Again(3),
+            ..
+        }
+    ));
+    // What others say of connections between strangers is not believed.
+    let strange = Connection {
+        opener: NodeId::new(7),
+        serial: 0,
+    };
+    let strange = restored(Kept {
+        connection: Some(strange),
+        ..lost
+    });
+    assert_eq!(strange.remarks.len(), 1, "{:?}", strange.remarks);
 }

@@ -8,7 +8,7 @@ use scry::{Faults, NodeId, Program, Request, Service, Simulation};
 use scry_protocol::RunId;
 use scry_protocol::filter::{Action, Filter, Matcher};
 use scry_protocol::link::checker::{
-    self, Budget, CheckerToAgent, Job, PastPath, Replayed, Report, Violation,
+    self, Budget, CheckerToAgent, Job, Order, PastPath, Replayed, Report, Violation,
 };
 
 use crate::snapshot::snapshot;
@@ -96,9 +96,18 @@ pub(crate) fn job<S: Service>(state: &Simulation<S>, by: u32) -> Job {
             memory_bytes_max: 1 << 30,
             violations_max: 16,
         },
+        order: Order::LeastHarm,
         past_paths: Vec::new(),
         whole: true,
         modes: Vec::new(),
+    }
+}
+
+/// The same job with the paper's policy.
+pub(crate) fn earliest(job: Job) -> Job {
+    Job {
+        order: Order::Earliest,
+        ..job
     }
 }
 
@@ -109,6 +118,7 @@ fn wire(faults: Faults) -> checker::Faults {
         breaks: faults.breaks,
         losses: faults.losses,
         duplicates: faults.duplicates,
+        late_starts: faults.late_starts,
     }
 }
 
@@ -171,5 +181,6 @@ pub(crate) fn shown(filter: &Filter) -> String {
         } => {
             format!("{action}{} call {kind}", content(digest))
         }
+        Matcher::Disconnect { peer } => format!("{action} loss of {peer}"),
     }
 }

@@ -14,7 +14,7 @@ use scry::{Context, Faults, NodeId, Property, Service, Simulation, View, trace};
 use scry_protocol::RunId;
 use scry_protocol::frame::{self, Decoder};
 use scry_protocol::link::checker::{
-    self, AgentToChecker, Budget, Cancel, CheckerToAgent, Ended, Job,
+    self, AgentToChecker, Budget, Cancel, CheckerToAgent, Ended, Job, Order,
 };
 use serde::{Deserialize, Serialize};
 
@@ -177,6 +177,7 @@ fn job(counts: bool) -> Job {
             memory_bytes_max: 8 << 30,
             violations_max: 8,
         },
+        order: Order::LeastHarm,
         past_paths: Vec::new(),
         whole: true,
         modes: Vec::new(),

@@ -8,6 +8,7 @@ mod peers_defects;
 mod reference;
 mod requirements;
 mod scale;
+mod settings;
 mod stack;
 mod table;
 mod toys;

@@ -4,13 +4,15 @@ use scry::model::Event;
 use scry::{Act, Faults, Limits, Options, Simulation, Strategy, System};
 
 use crate::reference::{confirm, explore, run};
-use crate::toys::Deed::{Add, Keep, Send, Set};
+use crate::toys::Deed::{Add, Disconnect, Keep, Send, Set};
 use crate::toys::{On, Rules, Toy, Word, by, never, node, rules, system};
 
 const A: scry::NodeId = node(0);
 const B: scry::NodeId = node(1);
 const HELLO: Word = Word::Stream(1);
 const DEAD: u64 = 9;
+/// Counted by a search over whole states in plain values too.
+const STATES_OF_TWO_RESETS: u64 = 13;
 
 /// A calls B on a connection, as often as it is asked, and learns when the connection is dead.
 fn caller() -> Rules {
@@ -189,4 +191,153 @@ fn messages_on_a_connection_keep_their_order_and_datagrams_do_not() {
         talks(Word::Datagram(1), Word::Datagram(2)).violations.len(),
         1
     );
+}
+
+/// A closes the connection to B after two words, while B says something on it.
+fn closed_while_the_peer_speaks() -> Simulation<Toy> {
+    let closes = rules().at(0, On::Call(0), [Set(1), Send(B, HELLO)]).at(
+        1,
+        On::Call(1),
+        [Set(2), Send(B, HELLO), Disconnect(B)],
+    );
+    let answers = rules()
+        .at(1, On::Call(2), [Set(2), Send(A, HELLO)])
+        .on(On::Word(HELLO), [Add(1)])
+        .on(On::Disconnect, [Add(10)]);
+    let script = [Act::Call(A, 0), arrives(), Act::Call(A, 1), Act::Call(B, 2)];
+    play(system([closes, answers]), script)
+}
+
+#[test]
+fn what_was_sent_before_a_close_is_heard_although_the_peer_still_speaks() {
+    let start = closed_while_the_peer_speaks();
+    let reference = explore(&start, 1_000);
+    let ends = reference
+        .states
+        .keys()
+        .filter(|state| state.successors().is_empty());
+    let mut values: Vec<u64> = ends
+        .map(|state| state.nodes()[&B].local.service.value)
+        .collect();
+    values.dedup();
+    // Its own word made it 2; A's last word and then the end of the connection follow, in this order.
+    assert_eq!(values, [13]);
+    let report = run(&start, &[never(12)], by(Strategy::Exhaustive));
+    assert_eq!(report.states, reference.states.len() as u64);
+    assert!(
+        report.violations.is_empty(),
+        "the end never comes before the word"
+    );
+}
+
+#[test]
+fn a_notice_that_nothing_can_make_matter_any_more_is_no_state() {
+    // B forgets the connection with A's second word on its way to it: that word will be refused, and what A's own reset
+    // has to tell of the connection matters to nobody.
+    let after = |notice| {
+        let resets = [reset(false), Act::Reset { node: A, notice }];
+        let script = [call(), arrives(), call()].into_iter().chain(resets);
+        play(system([caller(), listener()]), script)
+    };
+    let told = after(true);
+    let waiting = told.nodes()[&B].inbox.segments().count();
+    assert_eq!(waiting, 1, "the second word waits");
+    assert_eq!(told, after(false));
+}
+
+#[test]
+fn two_resets_of_a_pair_with_a_word_under_way_have_so_many_states() {
+    let faults = Faults {
+        resets: 2,
+        ..Faults::NONE
+    };
+    let pair = [
+        rules().on(On::Start, [Send(B, HELLO), Send(B, HELLO)]),
+        rules().on(On::Word(HELLO), [Set(1)]),
+    ];
+    let start = play(system(pair).faults(faults), []);
+    let report = run(&start, &[], by(Strategy::Exhaustive));
+    let reference = explore(&start, 1_000);
+    assert_eq!(report.states, reference.states.len() as u64);
+    assert_eq!(report.states, STATES_OF_TWO_RESETS);
+}
+
+fn late(count: u8) -> Faults {
+    Faults {
+        late_starts: count,
+        ..Faults::NONE
+    }
+}
+
+#[test]
+fn a_node_that_is_down_refuses_connections_and_hears_datagrams_late_or_never() {
+    let hello = Word::Datagram(2);
+    let speaker = rules()
+        .at(0, On::Call(0), [Set(1), Send(B, HELLO), Send(B, hello)])
+        .on(On::Disconnect, [Set(DEAD)]);
+    let hearer = rules()
+        .on(On::Word(HELLO), [Add(1)])
+        .on(On::Word(hello), [Add(10)]);
+    let down = play(system([speaker, hearer]), [Act::Stop(B), Act::Call(A, 0)]);
+    assert_eq!(down.views().len(), 1, "properties do not see it");
+    let events = down.enabled(B);
+    assert!(
+        matches!(
+            events.as_slice(),
+            [Event::Refuse { from: A, .. }, Event::Start]
+        ),
+        "{events:?}"
+    );
+    let reference = explore(&down, 1_000);
+    let report = run(&down, &[], by(Strategy::Exhaustive));
+    assert_eq!(report.states, reference.states.len() as u64);
+    let values = |id| {
+        let states = reference.states.keys();
+        let mut values: Vec<u64> = states
+            .map(|state| state.nodes()[&id].local.service.value)
+            .collect();
+        values.sort_unstable();
+        values.dedup();
+        values
+    };
+    // A may learn that nobody is there; B, once it is up, hears both, one or none.
+    assert_eq!(values(A), [1, DEAD]);
+    assert_eq!(values(B), [0, 1, 10, 11]);
+}
+
+#[test]
+fn a_late_start_is_a_fault_with_a_budget_of_its_own() {
+    let asks = rules()
+        .at(0, On::Call(0), [Set(1), Send(B, HELLO)])
+        .on(On::Disconnect, [Set(DEAD)]);
+    let system = || system([asks.clone(), listener()]);
+    for (count, broken) in [(0, 0), (1, 1)] {
+        let start = play(system().faults(late(count)), []);
+        let report = run(&start, &[never(DEAD)], by(Strategy::Exhaustive));
+        confirm(&start, &[never(DEAD)], &report);
+        assert_eq!(report.violations.len(), broken);
+        if let Some(violation) = report.violations.first() {
+            // It goes down, is called, refuses, and the caller learns.
+            assert_eq!(violation.path.len(), 4);
+        }
+    }
+}
+
+#[test]
+fn what_properties_see_of_a_node_that_is_down_is_nothing() {
+    let one = || rules().at(0, On::Call(0), [Set(1)]);
+    let lonely = scry::Property::global(
+        "two nodes are seen",
+        |view: &scry::View<'_, Toy>| Some(view.state.value),
+        |all| all.len() == 2,
+    );
+    let properties = [never(1), lonely];
+    let start = play(system([one(), one()]).faults(late(1)), []);
+    let report = run(&start, &properties, by(Strategy::Exhaustive));
+    confirm(&start, &properties, &report);
+    let reference = explore(&start, 1_000);
+    assert_eq!(report.states, reference.states.len() as u64);
+    let lengths: std::collections::BTreeMap<_, _> = reference.findings(&properties);
+    assert_eq!(crate::reference::lengths(&report), lengths);
+    assert!(lengths.keys().any(|(name, _)| name == "two nodes are seen"));
 }

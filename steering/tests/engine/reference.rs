@@ -92,7 +92,8 @@ pub(crate) fn findings<S: Service>(
     state: &Simulation<S>,
     properties: &[Property<S>],
 ) -> Vec<(String, Vec<NodeId>)> {
-    let ids: Vec<NodeId> = state.nodes().keys().copied().collect();
+    let up = state.nodes().iter().filter(|(_, node)| !node.local.down);
+    let ids: Vec<NodeId> = up.map(|(&id, _)| id).collect();
     let mut found = Vec::new();
     for property in properties {
         let groups: Vec<Vec<NodeId>> = match property.shape() {

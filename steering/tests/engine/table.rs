@@ -192,13 +192,14 @@ pub(crate) fn starts(tastes: Tastes) -> impl Strategy<Value = Simulation<Table>>
         vec(setup(peers, tastes), count as usize)
     });
     let budget = || 0..=u8::from(tastes.faults);
-    let faults = (budget(), budget(), budget(), budget(), budget()).prop_map(
-        |(resets, silent_resets, breaks, losses, duplicates)| Faults {
+    let faults = (budget(), budget(), budget(), budget(), budget(), budget()).prop_map(
+        |(resets, silent_resets, breaks, losses, duplicates, late_starts)| Faults {
             resets,
             silent_resets,
             breaks,
             losses,
             duplicates,
+            late_starts,
         },
     );
     (nodes, faults).prop_map(|(setups, faults)| {

@@ -7,6 +7,7 @@ mod cluster;
 mod connections;
 mod links;
 mod local;
+mod meaning;
 mod messages;
 mod probe;
 mod steering;

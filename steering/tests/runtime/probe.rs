@@ -5,6 +5,8 @@ use std::time::Duration;
 use scry::{Context, NodeId, Service, Transport};
 use serde::{Deserialize, Serialize};
 
+use crate::cluster::{ONE, TWO};
+
 /// Remembers everything.
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Probe {
@@ -96,6 +98,13 @@ impl Service for Probe {
             Call::Tick => self.ticks.push(cx.tick()),
             Call::Panic => panic!("told to"),
         }
+    }
+
+    /// What the schedules of `meaning.rs` ask of a node.
+    fn calls(&self, me: NodeId, (): &()) -> Vec<Call> {
+        let (to, by) = (if me == ONE { TWO } else { ONE }, Way::Stream);
+        let tell = |count| Call::Tell { to, by, count };
+        vec![Call::Ask { to, by }, tell(1), tell(3), Call::Disconnect(to)]
     }
 
     fn on_disconnect(&mut self, _: &mut Context<'_, Self>, peer: NodeId) {

@@ -6,7 +6,7 @@ use scry::hook;
 use scry::model::event::Input;
 use scry::runtime::guard::{Refusal, Reviewed, Scene};
 use scry::runtime::run::{self, Performed};
-use scry::runtime::{CallError, Examined, Guard, Handle, Options, Ruling};
+use scry::runtime::{CallError, Examined, Guard, Handle, Kind, Options, Ruling};
 use scry_protocol::filter::{Action, Matcher};
 use scry_protocol::link::host::{
     AgentToHost, Checkpoint, HostToAgent, Outcome, Surroundings, TakeCheckpoint, WithdrawFilters,
@@ -112,6 +112,17 @@ async fn held_messages_come_in_order_when_the_filter_ends() {
     let mut steered = steered().await;
     steered.agent.install(words(), Action::Hold).await;
     provoke(&steered, Way::Stream, Ruling::Hold).await;
+    let captured = checkpoint(&mut steered.agent, 40).await;
+    let [held] = captured.kept.as_slice() else {
+        panic!("one message is held: {captured:?}");
+    };
+    assert_eq!(held.from, ONE);
+    assert_eq!(held.connection, Some(captured.streams[0].connection));
+    let word = Word::Tell {
+        number: 0,
+        by: Way::Stream,
+    };
+    assert_eq!(held.message, rmp_serde::to_vec(&word).ok());
     let before = steered
         .two
         .state()
@@ -139,6 +150,56 @@ async fn held_messages_come_in_order_when_the_filter_ends() {
     let held = numbers(&all)[before + 1..].to_vec();
     assert_eq!(held, (0..20).collect::<Vec<_>>());
     assert_eq!(all.lost, []);
+}
+
+#[tokio::test]
+async fn the_news_of_a_lost_connection_waits_until_the_filter_ends() {
+    let mut steered = steered().await;
+    let lost = Matcher::Disconnect { peer: ONE };
+    steered.agent.install(lost, Action::Postpone).await;
+    let mut reports = steered.two.watch().await.expect("it lives");
+    // How soon an installed filter is in force is the hook's own business.
+    loop {
+        tell(&steered.one, TWO, Way::Stream).await;
+        report(&mut reports, "a word", |it| it.kind == Kind::Message).await;
+        call(&steered.one, Call::Disconnect(TWO)).await;
+        let end = report(&mut reports, "the end", |it| it.kind == Kind::Disconnect).await;
+        if end.verdict == Ruling::Postpone {
+            assert_eq!(end.filter, Some(FilterId::new(9)));
+            break;
+        }
+    }
+    let before = steered.two.state().await.expect("it lives");
+    assert_eq!(before.connected, [ONE], "it takes the connection for open");
+    // Whoever searches from a checkpoint knows that the news will come.
+    let captured = checkpoint(&mut steered.agent, 40).await;
+    let [lost] = captured.kept.as_slice() else {
+        panic!("one thing is kept back: {captured:?}");
+    };
+    assert_eq!((lost.from, &lost.message), (ONE, &None));
+    assert_eq!(lost.connection, Some(captured.streams[0].connection));
+    // What it says on the dead connection is lost; on a newer one both are heard.
+    tell(&steered.two, ONE, Way::Stream).await;
+    let ask = Call::Ask {
+        to: TWO,
+        by: Way::Stream,
+    };
+    call(&steered.one, ask).await;
+    let one = until(&steered.one, "an answer", heard(1)).await;
+    assert_eq!(numbers(&one), [0]);
+    let during = steered.two.state().await.expect("it lives").state;
+    assert_eq!(during.lost, before.state.lost);
+    assert_eq!(during.heard.len(), before.state.heard.len() + 1);
+
+    let withdraw = WithdrawFilters { filters: None };
+    steered
+        .agent
+        .send(&AgentToHost::WithdrawFilters(withdraw))
+        .await;
+    // It is never swallowed; and the end of one connection ends the others, as always.
+    let count = before.state.lost.len() + 1;
+    until(&steered.two, "the loss", |it| it.lost.len() == count).await;
+    until(&steered.one, "the loss", |it| it.lost == [TWO]).await;
 }
 
 #[tokio::test]

@@ -96,5 +96,6 @@ pub(crate) fn counter(count: u64) -> Local<Counter> {
         timers: Vec::new(),
         ticks: 0,
         panic: None,
+        down: false,
     }
 }

@@ -281,6 +281,22 @@ fn a_trace_that_cannot_be_read_costs_the_trace_alone() {
 }
 
 #[test]
+fn findings_that_do_not_replay_are_counted_and_told_now_and_then() {
+    let mut bench = Bench::steering();
+    for (after, told) in [(0, 1), (0, 1), (60_000, 2)] {
+        bench.pass(after);
+        let run = bench.begin();
+        bench.checker(Report {
+            unconfirmed: 3,
+            ..report(run, Ended::Budget)
+        });
+        assert_eq!(bench.records("failed-open").len(), told);
+    }
+    assert_eq!(bench.controller.counts().findings_unconfirmed, 9);
+    assert_eq!(failures(&bench, "finding-unconfirmed"), 6);
+}
+
+#[test]
 fn a_compressed_trace_is_handed_out_as_json() {
     use scry_protocol::compress::Packed;
     let mut bench = Bench::steering();

@@ -103,6 +103,21 @@ fn a_91_a_held_message_is_offered_again_when_the_filter_ends() {
 }
 
 #[test]
+fn a_5_the_news_of_a_lost_connection_with_one_peer_waits_until_the_filter_ends() {
+    let mut rig = Rig::new();
+    let lost = Matcher::Disconnect { peer: PEER };
+    rig.install([filter(1, lost, Action::Postpone)]);
+    assert_eq!(rig.lost(PEER), Verdict::Postpone(id(1)));
+    assert_eq!(rig.lost(super::rig::ME), Verdict::Run);
+    assert_eq!(rig.message("Join", PEER, b""), Verdict::Run);
+    rig.agent.send(WithdrawFilters {
+        filters: Some(vec![id(1)]),
+    });
+    assert_eq!(rig.wait_ended(1), FilterEnd::Withdrawn);
+    assert_eq!(rig.lost(PEER), Verdict::Run);
+}
+
+#[test]
 fn a_92_to_94_each_action_has_its_verdict() {
     let mut rig = Rig::new();
     let call = Matcher::Call {

@@ -260,6 +260,10 @@ impl Rig {
             content: &|| Vec::new(),
         })
     }
+
+    pub(super) fn lost(&mut self, peer: NodeId) -> Verdict {
+        self.hook.admit(&Occurrence::Disconnect { peer })
+    }
 }
 
 pub(super) fn welcome(mode: Mode) -> Welcome {

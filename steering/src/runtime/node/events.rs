@@ -17,7 +17,7 @@ use crate::runtime::node::holding::{NO_PAST, Pending, Way};
 use crate::runtime::node::{BATCH_MAX, End, Node};
 use crate::runtime::report::{Kind, Ruling};
 use crate::runtime::run::{self, Panicked, Performed};
-use crate::runtime::streams::{Standing, Waiting};
+use crate::runtime::streams::{Hold, Standing, Waiting};
 use crate::runtime::wire::{self, FRAME_BYTES_MAX};
 use crate::service::Service;
 
@@ -101,12 +101,22 @@ impl<S: Service> Node<S> {
         let (peer, standing) = (end.peer, end.standing);
         match (what, standing) {
             (Waiting::Ended(reason), Standing::Open) => {
-                let end = end.describe();
-                self.note_runs();
-                self.streams.remove(key);
-                self.close_channel(&end);
-                self.break_connections(peer);
-                self.disconnected(peer, &reason)
+                let Decision { ruling, filter } = self.rule_on_disconnect(peer);
+                if let (Ruling::Postpone, Some(filter)) = (ruling, filter) {
+                    self.postpone_end(filter, key, peer, reason);
+                    return Ok(());
+                }
+                let shown = (!self.watchers.is_empty()).then(|| lost(peer, &reason));
+                let shown = || shown.unwrap_or_default();
+                let pending = Pending {
+                    input: Input::Disconnect(peer),
+                    way: Way::Loss(key, reason),
+                };
+                if self.guard.is_some() && !self.is_loss_overdue(key) {
+                    return self.attempt(pending, shown);
+                }
+                let dice = self.dice();
+                self.handle_event(pending, dice, None, shown)
             }
             (Waiting::Ended(_), _) => {
                 self.streams.remove(key);
@@ -343,15 +353,43 @@ impl<S: Service> Node<S> {
         }
     }
 
-    /// Tells the service that its connections with a peer are gone.
+    /// Keeps the news of a lost connection until its filter is gone. Until then the service takes the connection for open:
+    /// what it sends on it is lost, and newer connections with the peer go on.
+    fn postpone_end(&mut self, filter: FilterId, key: Key, peer: NodeId, reason: String) {
+        let event = lost(peer, &reason);
+        if let Some(end) = self.streams.end(key) {
+            end.waiting.push_front(Waiting::Ended(reason));
+            end.held = Some(Hold::Filter(filter));
+        }
+        self.report_ruling(
+            Kind::Disconnect,
+            || event,
+            Ruling::Postpone,
+            Some(filter),
+            None,
+        );
+    }
+
+    /// Tells the service that its connections with a peer are gone because this node gave them up. That is no news that
+    /// could be late, so no filter is asked.
     fn disconnected(&mut self, peer: NodeId, reason: &str) -> Result<(), End> {
         self.count_event();
         let dice = self.dice();
         self.handle(Input::Disconnect(peer), dice, None)?;
-        self.report(Kind::Disconnect, || {
-            format!("connection to {peer} is gone: {reason}")
-        });
+        self.report(Kind::Disconnect, || lost(peer, reason));
         Ok(())
+    }
+
+    /// Forgets a connection that is lost, and with it all others with the same peer.
+    fn give_up(&mut self, key: Key) {
+        let Some(end) = self.streams.end(key) else {
+            return;
+        };
+        let (peer, end) = (end.peer, end.describe());
+        self.note_runs();
+        self.streams.remove(key);
+        self.close_channel(&end);
+        self.break_connections(peer);
     }
 
     /// Runs the handler of an event unless the guard objects, and performs what it asks for. What the guard suspects is
@@ -395,6 +433,9 @@ impl<S: Service> Node<S> {
     ) -> Result<(), End> {
         let Pending { input, way } = pending;
         let kind = way.kind();
+        if let Way::Loss(key, _) = &way {
+            self.give_up(*key);
+        }
         self.handle(input, dice, performed)?;
         if let Way::Call(done) = way {
             if let Some(hook) = &mut self.hook {
@@ -431,6 +472,10 @@ impl<S: Service> Node<S> {
         run::run(self.me, &self.setup, &mut self.local, input, &mut dice)
             .map_err(|Panicked(said)| End::Panicked(said))
     }
+}
+
+fn lost(peer: NodeId, reason: &str) -> String {
+    format!("connection to {peer} is gone: {reason}")
 }
 
 /// Appends a message as it goes over the wire.

@@ -13,6 +13,7 @@ use scry_protocol::link::host::{Outcome, Suspicion, Veto};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
+use crate::capture;
 use crate::context::{Dice, Stamp};
 use crate::hook::{Hook, Kept};
 use crate::model::event::{Input, InputOf};
@@ -20,10 +21,10 @@ use crate::runtime::connection::Key;
 use crate::runtime::guard::{Refusal, Reviewed, Scene};
 use crate::runtime::handle::CallError;
 use crate::runtime::node::events::Origin;
-use crate::runtime::node::steering::capture_now;
+use crate::runtime::node::steering::{capture_now, kept};
 use crate::runtime::node::{End, Node, epoch_ms};
 use crate::runtime::report::{Kind, Ruling};
-use crate::runtime::streams::Hold;
+use crate::runtime::streams::{Hold, Streams, Waiting};
 use crate::service::Service;
 
 /// The past of a node without a hook: it hears of no neighbors' states either.
@@ -36,6 +37,9 @@ const ANSWERS_FACTOR: u32 = 4;
 const ANSWERS_COUNT: usize = 32;
 /// It is held for no more than this part of the time until the next timer fires.
 const TIMER_PART: u32 = 4;
+/// The news of a lost connection that is refused is offered again after this, and comes at last after that.
+const LOSS_PAUSE: Duration = Duration::from_millis(50);
+const LOSS_LIMIT: Duration = Duration::from_secs(5);
 /// Less time than this is not enough to ask anybody.
 const WAIT_MIN: Duration = Duration::from_millis(1);
 
@@ -55,6 +59,8 @@ pub(super) enum Way {
     Timer(Duration),
     /// A call, and who waits for it.
     Call(oneshot::Sender<Result<(), CallError>>),
+    /// The news that a connection is lost, and why.
+    Loss(Key, String),
 }
 
 /// A held event with what was asked about it.
@@ -79,6 +85,17 @@ pub(super) struct Holding<S: Service> {
     last_question: u64,
     /// How long the last answers took.
     answers: VecDeque<Duration>,
+    /// Connections whose loss the service is told later.
+    lost: Vec<Lost>,
+}
+
+#[derive(Debug)]
+struct Lost {
+    key: Key,
+    /// When the news is offered again.
+    again: Instant,
+    /// From when on nothing keeps it back.
+    until: Instant,
 }
 
 impl<S: Service> Default for Holding<S> {
@@ -87,6 +104,7 @@ impl<S: Service> Default for Holding<S> {
             events: VecDeque::new(),
             last_question: 0,
             answers: VecDeque::new(),
+            lost: Vec::new(),
         }
     }
 }
@@ -95,11 +113,29 @@ impl<S: Service> Holding<S> {
     /// Forgets what is held: the life it was for is over, and its callers are told so by the end of their wait.
     pub(super) fn clear(&mut self) {
         self.events.clear();
+        self.lost.clear();
     }
 
     /// Returns when the next deadline is.
     pub(super) fn due(&self) -> Option<Instant> {
-        self.events.iter().map(|event| event.deadline).min()
+        let events = self.events.iter().map(|event| event.deadline);
+        events.chain(self.lost.iter().map(|lost| lost.again)).min()
+    }
+
+    /// Adds the messages that are held, for a checkpoint: the channels count them as received.
+    pub(super) fn add_held(&self, streams: &Streams, kept: &mut Vec<capture::Kept>) {
+        for event in &self.events {
+            if let Input::Message { from, message } = &event.pending.input
+                && let Ok(content) = rmp_serde::to_vec(message)
+            {
+                let key = event.pending.way.stream();
+                kept.push(capture::Kept {
+                    from: *from,
+                    connection: key.and_then(|key| streams.connection(key)),
+                    message: Some(content),
+                });
+            }
+        }
     }
 
     fn take(&mut self, question: u64) -> Option<HeldEvent<S>> {
@@ -124,6 +160,7 @@ impl Way {
             Self::Message(_) => Kind::Message,
             Self::Timer(_) => Kind::Timer,
             Self::Call(_) => Kind::Call,
+            Self::Loss(..) => Kind::Disconnect,
         }
     }
 
@@ -131,7 +168,7 @@ impl Way {
     fn kept(&self) -> Kept {
         match self {
             Self::Message(_) => Kept::Dropped,
-            Self::Timer(_) => Kept::Delayed,
+            Self::Timer(_) | Self::Loss(..) => Kept::Delayed,
             Self::Call(_) => Kept::Refused,
         }
     }
@@ -139,7 +176,7 @@ impl Way {
     /// Returns the connection it came on.
     fn stream(&self) -> Option<Key> {
         match self {
-            Self::Message(Origin::Stream(key)) => Some(*key),
+            Self::Message(Origin::Stream(key)) | Self::Loss(key, _) => Some(*key),
             _ => None,
         }
     }
@@ -168,9 +205,9 @@ impl<S: Service> Node<S> {
                 None => return Err(pending),
             }
         }
-        let question = self.ask_neighbors(wait);
+        // It is held before the checkpoint is taken that the question is about, so that this shows it.
         self.holding.events.push_back(HeldEvent {
-            question,
+            question: self.holding.last_question + 1,
             pending,
             property,
             seed,
@@ -179,6 +216,7 @@ impl<S: Service> Node<S> {
             deadline: now + wait,
             handled_count: self.handled_count,
         });
+        self.ask_neighbors(wait);
         Ok(())
     }
 
@@ -200,17 +238,18 @@ impl<S: Service> Node<S> {
         (wait >= WAIT_MIN).then_some(wait)
     }
 
-    fn ask_neighbors(&mut self, wait: Duration) -> u64 {
+    fn ask_neighbors(&mut self, wait: Duration) {
         self.note_runs();
         self.holding.last_question += 1;
         let question = self.holding.last_question;
         let (me, setup, local, streams) = (self.me, &self.setup, &self.local, &self.streams);
+        let (held, holding) = (&self.held, &self.holding);
         if let Some(hook) = &mut self.hook {
             hook.look_again(self.clock, question, wait.as_millis() as u64, || {
-                capture_now(me, setup, local, &streams.describe())
+                let kept = kept(held, holding, streams);
+                capture_now(me, setup, local, &streams.describe(), &kept)
             });
         }
-        question
     }
 
     /// Decides about an event now that the neighbors' states are known.
@@ -233,7 +272,7 @@ impl<S: Service> Node<S> {
             let event = self.holding.events.remove(at).expect("it was just found");
             self.decide(event, false)?;
         }
-        Ok(())
+        self.offer_losses(now)
     }
 
     fn decide(&mut self, event: HeldEvent<S>, answered: bool) -> Result<(), End> {
@@ -275,7 +314,7 @@ impl<S: Service> Node<S> {
             let run = Reviewed::Run(Outcome::NotTogether, None);
             return self.conclude(event, dice, run);
         }
-        let question = self.ask_neighbors(left);
+        let question = self.holding.last_question + 1;
         if let Some(key) = event.pending.way.stream()
             && let Some(end) = self.streams.end(key)
         {
@@ -285,6 +324,7 @@ impl<S: Service> Node<S> {
         event.asked = now;
         event.handled_count = self.handled_count;
         self.holding.events.push_back(event);
+        self.ask_neighbors(left);
         Ok(())
     }
 
@@ -341,6 +381,59 @@ impl<S: Service> Node<S> {
         }
     }
 
+    /// Keeps the news of a lost connection for a while, as a network may be late with it. It is never kept for good.
+    fn postpone_loss(&mut self, key: Key, reason: String) {
+        let Some(end) = self.streams.end(key) else {
+            return;
+        };
+        end.waiting.push_front(Waiting::Ended(reason));
+        end.held = Some(Hold::Postponed);
+        let now = Instant::now();
+        let lost = &mut self.holding.lost;
+        match lost.iter_mut().find(|lost| lost.key == key) {
+            Some(lost) => lost.again = now + LOSS_PAUSE,
+            None => lost.push(Lost {
+                key,
+                again: now + LOSS_PAUSE,
+                until: now + LOSS_LIMIT,
+            }),
+        }
+    }
+
+    /// Tells whether the news of a lost connection was kept long enough.
+    pub(super) fn is_loss_overdue(&mut self, key: Key) -> bool {
+        let now = Instant::now();
+        let lost = &mut self.holding.lost;
+        let at = lost
+            .iter()
+            .position(|lost| lost.key == key && lost.until <= now);
+        at.map(|at| lost.remove(at)).is_some()
+    }
+
+    fn offer_losses(&mut self, now: Instant) -> Result<(), End> {
+        let due: Vec<Key> = self
+            .holding
+            .lost
+            .iter_mut()
+            .filter(|lost| lost.again <= now)
+            .map(|lost| {
+                lost.again = now + LOSS_PAUSE;
+                lost.key
+            })
+            .collect();
+        for key in due {
+            match self.streams.end(key) {
+                Some(end) if end.held == Some(Hold::Postponed) => {
+                    end.held = None;
+                    self.resume(key)?;
+                }
+                Some(_) => {}
+                None => self.holding.lost.retain(|lost| lost.key != key),
+            }
+        }
+        Ok(())
+    }
+
     /// Keeps an event from its handler, and says so.
     pub(super) fn refuse(
         &mut self,
@@ -357,7 +450,7 @@ impl<S: Service> Node<S> {
             elapsed_us: since.elapsed().as_micros() as u64,
         });
         self.count_harm(&refusal.property, pending.way.kept());
-        if pending.way.stream().is_some() {
+        if matches!(pending.way, Way::Message(Origin::Stream(_))) {
             self.count_harm(&refusal.property, Kept::Reset);
         }
         let kind = pending.way.kind();
@@ -371,6 +464,7 @@ impl<S: Service> Node<S> {
             (Input::Timer(timer), Way::Timer(after)) => {
                 self.timers.postpone(timer, after, Instant::now());
             }
+            (_, Way::Loss(key, reason)) => self.postpone_loss(key, reason),
             (_, Way::Call(done)) => {
                 // Whoever called may not wait any more.
                 let _ = done.send(Err(CallError::Vetoed {

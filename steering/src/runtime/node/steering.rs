@@ -11,21 +11,22 @@ use scry_protocol::link::host::{Predicted, PredictionAnswer, Veto};
 use scry_protocol::{FilterId, Incarnation, NodeId, Transport};
 use tokio::time::Instant;
 
-use crate::capture::{self, StreamEnd};
+use crate::capture::{self, KEPT_MAX, Kept, StreamEnd};
 use crate::checker::path;
 use crate::checkpoint::channel::Lane;
 use crate::checkpoint::recorder::Capture;
 use crate::checkpoint::{Messages, Time};
-use crate::hook::{Hook, Kept, Occurrence, Request, Verdict, kind_of};
+use crate::hook::{self, Hook, Occurrence, Request, Verdict, kind_of};
 use crate::model::handler::Local;
 use crate::property::Projection;
 use crate::runtime::connection::Key;
 use crate::runtime::guard::Notice;
 use crate::runtime::node::events::{Decision, Origin};
+use crate::runtime::node::holding::Holding;
 use crate::runtime::node::{End, Node, epoch_ms};
 use crate::runtime::report::{Kind, Ruling};
 use crate::runtime::run::{self, Panicked};
-use crate::runtime::streams::{Hold, Waiting};
+use crate::runtime::streams::{Hold, Streams, Waiting};
 use crate::runtime::wire::NO_STAMP;
 use crate::service::{Handling, Prediction, Service};
 
@@ -119,7 +120,7 @@ impl<S: Service> Node<S> {
         let wake = Arc::clone(&self.wake);
         options.waker = Some(Arc::new(move || wake.notify_one()));
         // A state that cannot be written down cannot be checked: the service runs on without.
-        match capture(self.me, &self.setup, &self.local, &[]) {
+        match capture(self.me, &self.setup, &self.local, &[], &[]) {
             Ok(captured) => self.hook = Some(Hook::connect(options, now, || captured)),
             Err(error) => tracing::error!("no steering: the state cannot be captured: {error}"),
         }
@@ -134,10 +135,19 @@ impl<S: Service> Node<S> {
         self.note_runs();
         self.pass_on_notices();
         let (me, setup, local, streams) = (self.me, &self.setup, &self.local, &self.streams);
+        let (held, holding) = (self.held.as_slice(), &self.holding);
         let Some(hook) = &mut self.hook else {
             return Ok(());
         };
-        let requests = hook.turn(now, || capture_now(me, setup, local, &streams.describe()));
+        let requests = hook.turn(now, || {
+            capture_now(
+                me,
+                setup,
+                local,
+                &streams.describe(),
+                &kept(held, holding, streams),
+            )
+        });
         for request in requests {
             match request {
                 Request::Ended(ended) => self.release(ended.filter)?,
@@ -244,9 +254,16 @@ impl<S: Service> Node<S> {
         self.note_runs();
         let now = self.clock;
         let (me, setup, local, streams) = (self.me, &self.setup, &self.local, &self.streams);
+        let (held, holding) = (self.held.as_slice(), &self.holding);
         if let Some(hook) = &mut self.hook {
             hook.receive(now, from, transport, envelope, || {
-                capture_now(me, setup, local, &streams.describe())
+                capture_now(
+                    me,
+                    setup,
+                    local,
+                    &streams.describe(),
+                    &kept(held, holding, streams),
+                )
             });
         }
     }
@@ -337,6 +354,16 @@ impl<S: Service> Node<S> {
         }))
     }
 
+    /// Rules on the news that the connections with a peer are lost.
+    pub(super) fn rule_on_disconnect(&mut self, peer: NodeId) -> Decision {
+        // The hook may end filters by what it knows of the peer's messages.
+        self.note_runs();
+        let Some(hook) = &mut self.hook else {
+            return Decision::RUN;
+        };
+        Decision::of(hook.admit(&Occurrence::Disconnect { peer }))
+    }
+
     /// Keeps a message until its filter is gone. On a connection, whatever follows waits with it.
     pub(super) fn hold(
         &mut self,
@@ -398,7 +425,7 @@ impl<S: Service> Node<S> {
     }
 
     /// Counts what a veto did to the service.
-    pub(super) fn count_harm(&mut self, property: &str, kept: Kept) {
+    pub(super) fn count_harm(&mut self, property: &str, kept: hook::Kept) {
         if let Some(hook) = &mut self.hook {
             hook.count_harm(property, kept);
         }
@@ -475,13 +502,32 @@ impl Decision {
     }
 }
 
+/// Lists what filters and the guard hold back, for a checkpoint.
+pub(super) fn kept<S: Service>(
+    held: &[Held],
+    holding: &Holding<S>,
+    streams: &Streams,
+) -> Vec<Kept> {
+    let apart = held.iter().map(|held| Kept {
+        from: held.from,
+        connection: None,
+        message: Some(held.content.clone()),
+    });
+    let mut kept: Vec<Kept> = apart.take(KEPT_MAX).collect();
+    holding.add_held(streams, &mut kept);
+    streams.add_held(&mut kept);
+    kept.truncate(KEPT_MAX);
+    kept
+}
+
 fn capture<S: Service>(
     me: NodeId,
     setup: &S::Setup,
     local: &Local<S>,
     streams: &[StreamEnd],
+    kept: &[Kept],
 ) -> Result<Capture, rmp_serde::encode::Error> {
-    let (state, timers) = capture::write(setup, local, streams)?;
+    let (state, timers) = capture::write_with(setup, local, streams, kept)?;
     Ok(Capture {
         state,
         timers,
@@ -496,8 +542,9 @@ pub(super) fn capture_now<S: Service>(
     setup: &S::Setup,
     local: &Local<S>,
     streams: &[StreamEnd],
+    kept: &[Kept],
 ) -> Capture {
-    capture(me, setup, local, streams).unwrap_or_else(|error| {
+    capture(me, setup, local, streams, kept).unwrap_or_else(|error| {
         tracing::error!("the state cannot be captured: {error}");
         Capture::default()
     })

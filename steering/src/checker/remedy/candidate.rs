@@ -1,0 +1,180 @@
+//! Which filters could act on a path, and what each takes from the service.
+
+use std::cmp::Reverse;
+
+use scry_protocol::filter::{Action, Matcher};
+use scry_protocol::link::checker::Order;
+use scry_protocol::{Digest, NodeId};
+use serde::Serialize;
+
+use crate::hook::kind_of;
+use crate::model::event::{Event, EventOf, Step};
+use crate::model::steering::{Rule, digest_of};
+use crate::service::Service;
+
+/// What a filter takes from the service, the least first.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(super) enum Harm {
+    /// Something comes later, and the danger can pass meanwhile.
+    Delay,
+    /// A datagram is lost, as datagrams may be.
+    Loss,
+    /// A connection is reset: both ends know, and the service has handlers for it.
+    Reset,
+    /// A message in the middle of a connection is lost and nobody is told, which no network does.
+    Gap,
+    /// Something comes later, but nothing was found that makes the danger pass: it waits as long as the filter is renewed.
+    Standstill,
+    /// A call is refused: the application sees it.
+    Refusal,
+}
+
+/// A filter that could act on a path.
+#[derive(Clone, Debug)]
+pub(super) struct Candidate {
+    pub(super) rule: Rule,
+    /// The first event of the path on which it acts.
+    pub(super) at: usize,
+    /// What it takes at least.
+    pub(super) harm: Harm,
+}
+
+/// Lists the filters with which a node could act on a path, in the order in which they are tried, each once.
+pub(super) fn candidates<S: Service>(me: NodeId, path: &[Step<S>], order: Order) -> Vec<Candidate> {
+    let mut all: Vec<Candidate> = Vec::new();
+    for (at, step) in path.iter().enumerate().filter(|(_, step)| step.node == me) {
+        for (rule, harm) in rules::<S>(me, &step.event, order) {
+            if all.iter().all(|known| known.rule != rule) {
+                all.push(Candidate { rule, at, harm });
+            }
+        }
+    }
+    if order == Order::LeastHarm {
+        // Of filters that take the same, the narrower comes first, and of those the later: the less is changed, the better.
+        all.sort_by_key(|candidate| {
+            let is_wide = without_content(&candidate.rule).is_none();
+            (candidate.harm, is_wide, Reverse(candidate.at))
+        });
+    }
+    all
+}
+
+/// Lists the filters that could act on an event at a node, the narrowest first. The paper's policy knows no delay of
+/// messages: it drops them, and on connections also with a reset.
+fn rules<S: Service>(node: NodeId, event: &EventOf<S>, order: Order) -> Vec<(Rule, Harm)> {
+    use Action::{Drop, Hold, Postpone, Refuse, Reset};
+    let actions: &[(Action, Harm)] = match (event, order) {
+        (Event::Deliver { .. }, Order::LeastHarm) => &[(Hold, Harm::Delay), (Drop, Harm::Loss)],
+        (Event::Deliver { .. }, Order::Earliest) => &[(Drop, Harm::Loss)],
+        (Event::Receive { .. }, Order::LeastHarm) => {
+            &[(Hold, Harm::Delay), (Reset, Harm::Reset), (Drop, Harm::Gap)]
+        }
+        (Event::Receive { .. }, Order::Earliest) => &[(Drop, Harm::Gap), (Reset, Harm::Reset)],
+        (
+            Event::Timer(_) | Event::Hangup { .. } | Event::Disconnect { .. } | Event::Break { .. },
+            _,
+        ) => &[(Postpone, Harm::Delay)],
+        (Event::Call(_), _) => &[(Refuse, Harm::Refusal)],
+        _ => &[],
+    };
+    let mut all = Vec::new();
+    for &(action, harm) in actions {
+        all.extend(matchers::<S>(node, event).into_iter().map(|matcher| {
+            let rule = Rule {
+                node,
+                matcher,
+                action,
+            };
+            (rule, harm)
+        }));
+    }
+    all
+}
+
+/// Lists what a filter could match of an event at a node, the narrowest first.
+fn matchers<S: Service>(node: NodeId, event: &EventOf<S>) -> Vec<Matcher> {
+    match event {
+        Event::Deliver { from, message } | Event::Receive { from, message, .. } => {
+            let matcher = |content| Matcher::Message {
+                kind: kind_of(message).to_owned(),
+                source: *from,
+                destination: node,
+                content,
+            };
+            contents(message).into_iter().map(matcher).collect()
+        }
+        Event::Timer(timer) => {
+            let kind = kind_of(timer).to_owned();
+            let matcher = |content| Matcher::Timer {
+                kind: kind.clone(),
+                content,
+            };
+            contents(timer).into_iter().map(matcher).collect()
+        }
+        Event::Call(call) => {
+            let kind = kind_of(call).to_owned();
+            let matcher = |content| Matcher::Call {
+                kind: kind.clone(),
+                content,
+            };
+            contents(call).into_iter().map(matcher).collect()
+        }
+        Event::Hangup { from: peer, .. }
+        | Event::Disconnect { from: peer, .. }
+        | Event::Break { peer } => vec![Matcher::Disconnect { peer: *peer }],
+        _ => Vec::new(),
+    }
+}
+
+/// Returns what a veto does to an event: the one event is kept from its handler as a network or a scheduler could keep it
+/// . `None` for what cannot be kept back, such as a reset.
+pub(super) fn veto<S: Service>(node: NodeId, event: &EventOf<S>) -> Option<Rule> {
+    let action = match event {
+        Event::Deliver { .. } => Action::Drop,
+        Event::Receive { .. } => Action::Reset,
+        Event::Call(_) => Action::Refuse,
+        _ => Action::Postpone,
+    };
+    let matcher = matchers::<S>(node, event).into_iter().next()?;
+    Some(Rule {
+        node,
+        matcher,
+        action,
+    })
+}
+
+/// Lists the contents a filter may name, the narrowest first. A value that is nothing but its name needs none.
+fn contents<T: Serialize>(value: &T) -> Vec<Option<Digest>> {
+    let digest = digest_of(value).filter(|&digest| digest_of(&kind_of(value)) != Some(digest));
+    digest.map(Some).into_iter().chain([None]).collect()
+}
+
+/// Returns the rule for every content, if it is for one only.
+pub(super) fn without_content(rule: &Rule) -> Option<Rule> {
+    let mut wider = rule.clone();
+    match &mut wider.matcher {
+        Matcher::Message { content, .. }
+        | Matcher::Timer { content, .. }
+        | Matcher::Call { content, .. } => content.take().map(|_| wider),
+        Matcher::Disconnect { .. } => None,
+    }
+}
+
+/// Says what a filter does.
+pub fn words(rule: &Rule) -> String {
+    let (what, content) = match &rule.matcher {
+        Matcher::Message {
+            kind,
+            source,
+            content,
+            ..
+        } => (format!("{kind} from {source}"), *content),
+        Matcher::Timer { kind, content } => (format!("timer {kind}"), *content),
+        Matcher::Call { kind, content } => (format!("call {kind}"), *content),
+        Matcher::Disconnect { peer } => {
+            (format!("the news of a lost connection with {peer}"), None)
+        }
+    };
+    let which = if content.is_some() { "this " } else { "" };
+    format!("{} {which}{what} at {}", rule.action, rule.node)
+}
