@@ -38,6 +38,7 @@ use crate::model::simulation::Simulation;
 use crate::properties;
 use crate::property::Property;
 use crate::service::Service;
+use crate::timing::{Clock, Layout};
 use crate::trace;
 
 /// How often a run says how far it is.
@@ -134,6 +135,7 @@ struct Seen<S: Service> {
     property: String,
     explanation: String,
     path: Vec<Step<S>>,
+    layout: Layout,
 }
 
 struct Run<'a, S: Service> {
@@ -213,6 +215,7 @@ impl<S: Service> Run<'_, S> {
             },
             threads: self.threads,
             pruning: true,
+            clock: Clock::default(),
         };
         let mut search = match Search::new(&self.start, self.properties.clone(), options) {
             Ok(search) => search,
@@ -244,6 +247,7 @@ impl<S: Service> Run<'_, S> {
                     property: violation.property,
                     explanation: violation.explanation.unwrap_or_default(),
                     path: violation.path,
+                    layout: violation.layout,
                 });
             }
             match stop {
@@ -296,6 +300,7 @@ impl<S: Service> Run<'_, S> {
 
     fn trace(&mut self, seen: &Seen<S>, remedies: &Remedies) -> Vec<u8> {
         let mut spelled = spell::spell(&self.start, &seen.path);
+        spell::add_times(&mut spelled, &seen.layout);
         spelled.property.clone_from(&seen.property);
         spelled.explanation.clone_from(&seen.explanation);
         spelled.by = self.me();

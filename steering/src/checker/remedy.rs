@@ -29,6 +29,7 @@ use crate::model::simulation::Simulation;
 use crate::model::steering::{Rule, Steering, digest_of};
 use crate::property::Property;
 use crate::service::Service;
+use crate::timing::Clock;
 
 /// How many states one search of a proof may find. Beyond, nothing is proved.
 const PROOF_STATES_MAX: u64 = 200_000;
@@ -218,6 +219,7 @@ impl<S: Service> Prover<'_, S> {
             },
             threads: 1,
             pruning: true,
+            clock: Clock::default(),
         };
         let mut search = Search::new(start, self.properties.to_vec(), options)
             .map_err(|error| error.to_string())?;
