@@ -39,7 +39,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use scry::checkpoint::Time;
 use scry_protocol::filter::Mode;
-use scry_protocol::link::checker::{AgentToChecker, Budget, CheckerToAgent, Faults, Job};
+use scry_protocol::link::checker::{AgentToChecker, Budget, CheckerToAgent, Clock, Faults, Job};
 use scry_protocol::link::host::{
     AgentToHost, Failure, Hello, HostToAgent, Isolate, PropertyMode, Rules, Stats, Welcome,
 };
@@ -65,6 +65,8 @@ pub struct Options {
     pub checks: bool,
     /// Faults a path may contain.
     pub faults: Faults,
+    /// How well clocks and timers are kept.
+    pub clock: Clock,
     /// When a search stops.
     pub budget: Budget,
     /// How long beyond its budget a checker may be silent before it is told to stop, and then again before it is killed.
@@ -110,6 +112,7 @@ impl Default for Options {
             properties: String::new(),
             checks: true,
             faults: Faults::default(),
+            clock: Clock::default(),
             budget: Budget {
                 time_ms: 8_000,
                 states_max: 10_000_000,

@@ -18,6 +18,19 @@ pub struct Captured<S: Service> {
     pub local: Local<S>,
     /// Its ends of the connections that are open, by peer and then by age.
     pub streams: Vec<StreamEnd>,
+    /// What its clock said, if that is known.
+    pub readings: Option<Readings>,
+}
+
+/// What a node's clock said when something last happened to it, and when its timers are due.
+///
+/// Not what it said when the checkpoint was taken: as long as nothing happens, one checkpoint is like the other.
+#[derive(Clone, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
+pub struct Readings {
+    /// In milliseconds, as stamps are.
+    pub event_ms: u64,
+    /// How much later each timer is due, in the order of the timers. One that is overdue is due at once.
+    pub due_ms: Vec<u64>,
 }
 
 /// One end of an open connection.
@@ -63,8 +76,22 @@ pub fn write<S: Service>(
     local: &Local<S>,
     streams: &[StreamEnd],
 ) -> Result<(Vec<u8>, Vec<u8>), rmp_serde::encode::Error> {
+    write_with_readings(setup, local, streams, None)
+}
+
+/// As [`write()`], with what the node's clock said.
+///
+/// # Errors
+///
+/// As [`write()`].
+pub fn write_with_readings<S: Service>(
+    setup: &S::Setup,
+    local: &Local<S>,
+    streams: &[StreamEnd],
+    readings: Option<&Readings>,
+) -> Result<(Vec<u8>, Vec<u8>), rmp_serde::encode::Error> {
     let state = rmp_serde::to_vec(&Written(setup, &local.service, local.ticks, streams))?;
-    Ok((state, rmp_serde::to_vec(&local.timers)?))
+    Ok((state, rmp_serde::to_vec(&(&local.timers, readings))?))
 }
 
 /// Reads a node back from its checkpoint, with the settings it runs with.
@@ -75,12 +102,20 @@ pub fn write<S: Service>(
 pub fn read<S: Service>(content: &Content) -> Result<(S::Setup, Captured<S>), RestoreError> {
     let Read(setup, service, ticks, streams) =
         rmp_serde::from_slice(&content.state).map_err(RestoreError::State)?;
-    let timers = rmp_serde::from_slice(&content.timers).map_err(RestoreError::Timers)?;
+    let (timers, readings): (Vec<S::Timer>, Option<Readings>) =
+        rmp_serde::from_slice(&content.timers).map_err(RestoreError::Timers)?;
+    // Checkpoints come from other nodes: readings that do not belong to the timers say nothing.
+    let readings = readings.filter(|readings| readings.due_ms.len() == timers.len());
     let local = Local {
         service,
         timers,
         ticks,
         panic: None,
     };
-    Ok((setup, Captured { local, streams }))
+    let captured = Captured {
+        local,
+        streams,
+        readings,
+    };
+    Ok((setup, captured))
 }

@@ -30,6 +30,7 @@ use scry_protocol::link::checker::{
 use scry_protocol::{NodeId, ViolationId};
 
 use crate::checker::remedy::{Prover, Remedies};
+use crate::checker::replay::Replay;
 use crate::checker::start::Start;
 use crate::explore::{Counts, Limits, Options, Search, Stop, Strategy};
 use crate::model::event::Step;
@@ -38,13 +39,17 @@ use crate::model::simulation::Simulation;
 use crate::properties;
 use crate::property::Property;
 use crate::service::Service;
-use crate::timing::{Clock, Layout};
+use crate::timing::find::{Settled, settle};
+use crate::timing::{Clock, DRIFT_PPM_MAX, Layout, MS_MAX, Time};
 use crate::trace;
 
 /// How often a run says how far it is.
 const PROGRESS_EVERY_MS: u64 = 250;
 /// How long a slice of a search may take before clock and agent are looked at again.
 const SLICE_MS: u64 = 10;
+/// How many states are looked at for another path to a violation whose first path does not fit in time. A tenth of a
+/// second or so, since nobody looks at the clock meanwhile.
+const TRIES: u32 = 2_000;
 /// Replays, and the proofs of one remedy, each get this part of the time a run has.
 const SHARE_OF_TIME: u64 = 4;
 
@@ -86,7 +91,7 @@ impl<S: Service> Checker<S> {
     /// Carries out a job: tells what it finds while it goes on, and ends with a report.
     pub fn run(&mut self, job: &Job, shell: &mut dyn Shell) {
         let restored = self.properties(&job.properties).and_then(|properties| {
-            let start = start::restore::<S>(&job.snapshot, faults_of(job));
+            let start = start::restore::<S>(&job.snapshot, faults_of(job), &clock_of(job));
             Ok((properties, start.map_err(|error| error.to_string())?))
         });
         let mut counts = Counts::default();
@@ -181,7 +186,8 @@ impl<S: Service> Run<'_, S> {
                 return self.remarks.push(remark);
             }
             let replayed = match path::read::<S>(&past.path) {
-                Ok(old) => replay::replay(&self.start, &old, &self.properties),
+                Ok(old) => replay::replay(&self.start, &old, &self.properties)
+                    .filter(|replayed| self.fits_in_time(replayed)),
                 Err(error) => {
                     let remark = format!("the past path of {}: {error}", past.violation);
                     self.remarks.push(remark);
@@ -203,6 +209,19 @@ impl<S: Service> Run<'_, S> {
         }
     }
 
+    /// Tells whether there are times for a replayed path, or for another one that breaks the same property.
+    fn fits_in_time(&self, replayed: &Replay<S>) -> bool {
+        let clock = clock_of(self.job);
+        if clock.time == Time::Free {
+            return true;
+        }
+        let violates = |state: &Simulation<S>| {
+            replay::broken(state, &self.properties).any(|name| name == replayed.property)
+        };
+        let (settled, _) = settle(&self.start, &replayed.path, &violates, &clock);
+        matches!(settled, Settled::Fits(..))
+    }
+
     fn search(&mut self, counts: &mut Counts) -> Ended {
         let budget = self.job.budget;
         let options = Options {
@@ -215,7 +234,7 @@ impl<S: Service> Run<'_, S> {
             },
             threads: self.threads,
             pruning: true,
-            clock: Clock::default(),
+            clock: clock_of(self.job),
         };
         let mut search = match Search::new(&self.start, self.properties.clone(), options) {
             Ok(search) => search,
@@ -250,12 +269,16 @@ impl<S: Service> Run<'_, S> {
                     layout: violation.layout,
                 });
             }
+            if stop.is_some() {
+                self.tell_unfit(&search);
+            }
             match stop {
                 Some(Stop::Exhausted) => return Ended::Exhausted,
                 Some(_) => return Ended::Budget,
                 None => {}
             }
             if let Some(ended) = self.halted() {
+                self.tell_unfit(&search);
                 return ended;
             }
             let elapsed = self.shell.elapsed_ms();
@@ -265,6 +288,30 @@ impl<S: Service> Run<'_, S> {
                 self.shell.tell(CheckerToAgent::Progress(progress));
             }
         }
+    }
+
+    /// Says what was found that does not replay or does not fit in time.
+    fn tell_unfit(&mut self, search: &Search<S>) {
+        let (unconfirmed, unfit) = search.unfit();
+        if unconfirmed > 0 {
+            self.remarks.push(format!(
+                "{unconfirmed} findings did not replay: the service has chance or a clock of its own"
+            ));
+        }
+        let impossible = unfit.iter().filter(|unfit| unfit.impossible).count();
+        for (count, what) in [
+            (impossible, "impossible in time"),
+            (unfit.len() - impossible, "not decided in time"),
+        ] {
+            if count > 0 {
+                self.remarks.push(format!("{count} findings {what}"));
+            }
+        }
+        let needs: BTreeSet<String> = unfit
+            .into_iter()
+            .filter_map(|unfit| Some(format!("{}: {}", unfit.property, unfit.need?)))
+            .collect();
+        self.remarks.extend(needs);
     }
 
     /// Proves a remedy for a violation and tells of both, once for each name.
@@ -323,6 +370,7 @@ impl<S: Service> Run<'_, S> {
             me,
             property,
             path,
+            clock: clock_of(self.job),
             bytes_max: self.job.budget.memory_bytes_max,
             halted: &mut halted,
             baseline: None,
@@ -374,6 +422,20 @@ fn faults_of(job: &Job) -> Faults {
         breaks: faults.breaks,
         losses: faults.losses,
         duplicates: faults.duplicates,
+    }
+}
+
+fn clock_of(job: &Job) -> Clock {
+    let clock = job.clock;
+    Clock {
+        time: match clock.free {
+            true => Time::Free,
+            false => Time::Fit,
+        },
+        late_ms: clock.late_ms.min(MS_MAX),
+        skew_ms: clock.skew_ms.min(MS_MAX),
+        drift_ppm: clock.drift_ppm.min(DRIFT_PPM_MAX),
+        tries: TRIES,
     }
 }
 

@@ -130,8 +130,8 @@ pub(crate) fn whole(after: Duration) -> i64 {
 /// The whole milliseconds after which a delay is surely over.
 pub(crate) fn over(after: Duration) -> i64 {
     let ms = whole(after);
-    let rest = after.subsec_nanos() % 1_000_000 > 0;
-    ms + i64::from(rest)
+    let whole = after.subsec_nanos().is_multiple_of(1_000_000);
+    ms + i64::from(!whole)
 }
 
 impl fmt::Display for Time {

@@ -58,6 +58,8 @@ pub(crate) struct Prover<'a, S: Service> {
     pub(crate) me: NodeId,
     pub(crate) property: &'a str,
     pub(crate) path: &'a [Step<S>],
+    /// How well clocks and timers are kept.
+    pub(crate) clock: Clock,
     pub(crate) bytes_max: u64,
     /// Tells whether the time for proofs is over.
     pub(crate) halted: &'a mut dyn FnMut() -> bool,
@@ -219,7 +221,7 @@ impl<S: Service> Prover<'_, S> {
             },
             threads: 1,
             pruning: true,
-            clock: Clock::default(),
+            clock: self.clock,
         };
         let mut search = Search::new(start, self.properties.to_vec(), options)
             .map_err(|error| error.to_string())?;
@@ -236,9 +238,15 @@ impl<S: Service> Prover<'_, S> {
             violations: search.found(0).0,
             finished: matches!(stop, Stop::Exhausted | Stop::Depth),
         };
-        match searched.finished {
-            true => Ok(searched),
-            false => Err(format!("it cannot be proved: {stop}")),
+        // What may or may not happen in time is not proved not to.
+        let undecided = search.unfit().1.into_iter().find(|unfit| !unfit.impossible);
+        match (searched.finished, undecided) {
+            (true, None) => Ok(searched),
+            (true, Some(unfit)) => Err(format!(
+                "it cannot be proved: whether there is time for this is not decided: {}",
+                unfit.property
+            )),
+            (false, _) => Err(format!("it cannot be proved: {stop}")),
         }
     }
 

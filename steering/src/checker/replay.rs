@@ -52,7 +52,7 @@ pub fn replay<S: Service>(
     None
 }
 
-fn broken<'a, S: Service>(
+pub(crate) fn broken<'a, S: Service>(
     state: &'a Simulation<S>,
     properties: &'a [Property<S>],
 ) -> impl Iterator<Item = String> + 'a {

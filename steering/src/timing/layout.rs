@@ -72,7 +72,7 @@ impl std::fmt::Display for Need {
 /// Names the answers about time on a path that is not laid out in time.
 pub(crate) fn without_times<S: Service>(start: &Simulation<S>, path: &[Step<S>]) -> Layout {
     let constraints = trace(start, None, path);
-    let decided = constraints.map(|constraints| decisions(&constraints, |at| Some(at)));
+    let decided = constraints.map(|constraints| decisions(&constraints, Some));
     Layout {
         decided: decided.unwrap_or_default(),
         ..Layout::default()

@@ -10,7 +10,7 @@ use scry_protocol::NodeId;
 use crate::model::handler::{Asked, Timed};
 use crate::stamp::Origin;
 use crate::timing::zone::Zone;
-use crate::timing::{Clock, over, whole};
+use crate::timing::{Clock, MS_MAX, over, whole};
 
 /// A stamp that is a constant of the program, such as "never", lies before any time at which a service runs, unless it
 /// is greater than this: the year 2001.
@@ -120,44 +120,46 @@ impl<T: Clone + Ord> Moments<T> {
         self.events
     }
 
-    /// Adds a node whose state was taken at this time, with what remains of its timers and the stamps it holds, all by
-    /// its own clock, which may be off by `skew_ms`.
-    pub(crate) fn restore(
-        &mut self,
-        node: NodeId,
-        reading_ms: i64,
-        remaining: impl IntoIterator<Item = (T, i64)>,
-        stamps: impl IntoIterator<Item = (Origin, i64)>,
-    ) {
+    /// Adds a node to which something last happened at a time of its own, with how much later its timers are due.
+    pub(crate) fn restore(&mut self, node: NodeId, due: impl IntoIterator<Item = (T, u64)>) {
         let taken = self.zone.add();
-        // The first node sets the time by which the others are known; see `relate`.
         self.floors.insert(node, taken);
-        for (timer, remaining) in remaining {
-            let remaining = remaining.max(0);
+        for (timer, due) in due {
+            let due = due.min(MS_MAX) as i64;
             let armed = Armed {
                 at: taken,
-                least: remaining,
-                most: remaining,
+                least: due,
+                most: due,
             };
-            self.longest = self.longest.max(remaining);
+            self.longest = self.longest.max(due);
             self.armed.insert((node, timer), armed);
         }
-        for (origin, value) in stamps {
-            if self.stamps.contains_key(&origin) {
-                continue;
-            }
-            let read = self.zone.add();
-            let age = reading_ms - value;
-            self.zone.limit(taken, read, age);
-            self.zone.require(taken, read, age);
-            self.stamps.insert(
-                origin,
-                Mark {
-                    at: read,
-                    node: Some(node),
-                },
-            );
+    }
+
+    /// Adds a stamp that is older by so much than what last happened to a node, by the node's clock if it is its own.
+    pub(crate) fn restore_stamp(
+        &mut self,
+        origin: Origin,
+        node: NodeId,
+        is_own: bool,
+        older_ms: i64,
+        apart: i64,
+    ) {
+        let Some(&floor) = self.floors.get(&node) else {
+            return;
+        };
+        if self.stamps.contains_key(&origin) {
+            return;
         }
+        let read = self.zone.add();
+        let apart = if is_own { 0 } else { apart };
+        self.zone.limit(floor, read, older_ms + apart);
+        self.zone.require(floor, read, older_ms - apart);
+        let mark = Mark {
+            at: read,
+            node: is_own.then_some(node),
+        };
+        self.stamps.insert(origin, mark);
     }
 
     /// Says how much later one node's state was taken than another's, by clocks that may be `apart` from each other.

@@ -10,7 +10,7 @@ use scry_protocol::NodeId;
 use crate::model::event::{Event, Step};
 use crate::model::handler::{Asked, Timed};
 use crate::model::network::{Connection, Parcel};
-use crate::model::simulation::{Effectiveness, Simulation, Taken};
+use crate::model::simulation::{Simulation, Taken};
 use crate::service::Service;
 use crate::stamp::{Origin, origins_in};
 use crate::timing::moments::{Answer, Armed, Mark, Moments, meaning};
@@ -51,8 +51,6 @@ pub(crate) struct Placed {
     pub(crate) due: Option<(usize, i64)>,
     /// The questions that were asked, each with the event at which its stamp was read, if that is on the path.
     pub(crate) asked: Vec<(Asked, Option<usize>)>,
-    /// Whether the event is no step of a path: nothing but moments changed.
-    pub(crate) idle: bool,
 }
 
 /// A path as constraints.
@@ -205,7 +203,6 @@ impl<S: Service> Tracer<S> {
             sent_by,
             due: None,
             asked: Vec::new(),
-            idle: taken.effect == Effectiveness::Unchanged,
         };
         if taken.happened(&step).is_some() {
             let now = self.out.moments;

@@ -10,7 +10,7 @@ use scry_protocol::link::host::{Predicted, PredictionAnswer, Veto};
 use scry_protocol::{FilterId, Incarnation, NodeId, Transport};
 use tokio::time::Instant;
 
-use crate::capture::{self, StreamEnd};
+use crate::capture::{self, Readings, StreamEnd};
 use crate::checker::path;
 use crate::checkpoint::channel::Lane;
 use crate::checkpoint::recorder::Capture;
@@ -113,7 +113,8 @@ impl<S: Service> Node<S> {
         let wake = Arc::clone(&self.wake);
         options.waker = Some(Arc::new(move || wake.notify_one()));
         // A state that cannot be written down cannot be checked: the service runs on without.
-        match capture(self.me, &self.setup, &self.local, &[]) {
+        let readings = self.stamps.readings(&self.timers, &self.local.timers);
+        match capture(self.me, &self.setup, &self.local, &[], &readings) {
             Ok(captured) => self.hook = Some(Hook::connect(options, now, || captured)),
             Err(error) => tracing::error!("no steering: the state cannot be captured: {error}"),
         }
@@ -127,10 +128,14 @@ impl<S: Service> Node<S> {
         }
         self.note_runs();
         let (me, setup, local, streams) = (self.me, &self.setup, &self.local, &self.streams);
+        let (stamps, timers) = (&self.stamps, &self.timers);
         let Some(hook) = &mut self.hook else {
             return Ok(());
         };
-        let requests = hook.turn(now, || capture_now(me, setup, local, &streams.describe()));
+        let requests = hook.turn(now, || {
+            let readings = stamps.readings(timers, &local.timers);
+            capture_now(me, setup, local, &streams.describe(), &readings)
+        });
         for request in requests {
             match request {
                 Request::Ended(ended) => self.release(ended.filter)?,
@@ -178,9 +183,11 @@ impl<S: Service> Node<S> {
         self.note_runs();
         let now = self.clock;
         let (me, setup, local, streams) = (self.me, &self.setup, &self.local, &self.streams);
+        let (stamps, timers) = (&self.stamps, &self.timers);
         if let Some(hook) = &mut self.hook {
             hook.receive(now, from, transport, envelope, || {
-                capture_now(me, setup, local, &streams.describe())
+                let readings = stamps.readings(timers, &local.timers);
+                capture_now(me, setup, local, &streams.describe(), &readings)
             });
         }
     }
@@ -400,8 +407,9 @@ fn capture<S: Service>(
     setup: &S::Setup,
     local: &Local<S>,
     streams: &[StreamEnd],
+    readings: &Readings,
 ) -> Result<Capture, rmp_serde::encode::Error> {
-    let (state, timers) = capture::write(setup, local, streams)?;
+    let (state, timers) = capture::write_with_readings(setup, local, streams, Some(readings))?;
     Ok(Capture {
         state,
         timers,
@@ -416,8 +424,9 @@ fn capture_now<S: Service>(
     setup: &S::Setup,
     local: &Local<S>,
     streams: &[StreamEnd],
+    readings: &Readings,
 ) -> Capture {
-    capture(me, setup, local, streams).unwrap_or_else(|error| {
+    capture(me, setup, local, streams, readings).unwrap_or_else(|error| {
         tracing::error!("the state cannot be captured: {error}");
         Capture::default()
     })
