@@ -57,6 +57,8 @@ pub(crate) struct Placed {
 #[derive(Debug)]
 pub(crate) struct Constraints {
     pub(crate) moments: usize,
+    /// The first moment on the path; those before have no order among themselves.
+    pub(crate) path_from: usize,
     pub(crate) all: Vec<Constraint>,
     pub(crate) placed: Vec<Placed>,
     /// Whether an answer was given that no times allow.
@@ -111,6 +113,7 @@ impl<S: Service> Tracer<S> {
             system: start.clone().with_moments(None),
             out: Constraints {
                 moments: 1,
+                path_from: 1,
                 all: Vec::new(),
                 placed: Vec::new(),
                 never: false,
@@ -144,6 +147,7 @@ impl<S: Service> Tracer<S> {
     fn begin(&mut self, moments: &Moments<S::Timer>) {
         let zone = moments.zone();
         self.out.moments = zone.len();
+        self.out.path_from = zone.len();
         for later in 0..zone.len() {
             for earlier in 0..zone.len() {
                 let ms = zone.bound(later, earlier);

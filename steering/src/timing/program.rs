@@ -97,11 +97,7 @@ impl Program<'_> {
 
     /// Relates readings to times. Moments have the order of their numbers at a node, as far as they are on the path.
     fn relate(&mut self, constraints: &Constraints, compared: &[Option<NodeId>]) {
-        let before = constraints
-            .placed
-            .iter()
-            .find_map(|placed| placed.moment)
-            .unwrap_or(constraints.moments);
+        let before = constraints.path_from;
         let readings: Vec<((Option<NodeId>, usize), usize)> =
             self.readings.iter().map(|(key, at)| (*key, *at)).collect();
         let drift = f64::from(self.clock.drift_ppm) / 1e6;

@@ -165,3 +165,176 @@ fn earliest(moments: usize, edges: &[Edge], from: usize) -> Option<Vec<Option<i6
     }
     None
 }
+
+#[cfg(test)]
+mod tests {
+    use scry_protocol::NodeId;
+
+    use super::*;
+    use crate::model::handler::mix;
+
+    const MOMENTS: usize = 4;
+    const NODES: [NodeId; 2] = [NodeId::new(0), NodeId::new(1)];
+
+    struct Draws(u64);
+
+    impl Draws {
+        fn below(&mut self, of: u64) -> i64 {
+            self.0 = mix(self.0);
+            (self.0 % of) as i64
+        }
+    }
+
+    /// Moments 0 and 2 are of one node, 1 and 3 of the other.
+    fn node_of(moment: usize) -> NodeId {
+        NODES[moment % 2]
+    }
+
+    fn generate(draws: &mut Draws) -> Constraints {
+        let mut all = Vec::new();
+        let mut put = |later: usize, earlier: usize, ms: i64, at_most: bool, counted: Counted| {
+            all.push(Constraint {
+                later,
+                earlier,
+                ms,
+                at_most,
+                counted,
+                with_lateness: at_most && counted == Counted::By(node_of(later)),
+            });
+        };
+        for moment in 1..MOMENTS {
+            put(moment, 0, 0, false, Counted::Truly);
+        }
+        for moment in 2..MOMENTS {
+            put(moment, moment - 2, 0, false, Counted::Truly);
+        }
+        for _ in 0..4 {
+            let later = 1 + draws.below(MOMENTS as u64 - 1) as usize;
+            let earlier = draws.below(later as u64) as usize;
+            let (ms, at_most) = (draws.below(5), draws.below(2) == 1);
+            let counted = match node_of(later) == node_of(earlier) {
+                true => Counted::By(node_of(later)),
+                false if draws.below(2) == 1 => {
+                    Counted::Between(Some(node_of(earlier)), node_of(later))
+                }
+                false => Counted::Truly,
+            };
+            put(later, earlier, ms, at_most, counted);
+        }
+        Constraints {
+            moments: MOMENTS,
+            path_from: 0,
+            all,
+            placed: Vec::new(),
+            never: false,
+            looked: false,
+        }
+    }
+
+    /// Tries all times within a range, counted in parts of a millisecond, and all such offsets of clocks.
+    fn is_possible(constraints: &Constraints, clock: &Clock, parts: i64) -> bool {
+        let skew = clock.skew_ms as i64 * parts;
+        let range = 12 * parts;
+        let meets = |times: &[i64; MOMENTS], offset: i64| {
+            constraints.all.iter().all(|constraint| {
+                let apart = match constraint.counted {
+                    Counted::Between(_, other) if other == NODES[0] => -offset,
+                    Counted::Between(..) => offset,
+                    _ => 0,
+                };
+                let passed = times[constraint.later] - times[constraint.earlier] + apart;
+                let late = if constraint.with_lateness {
+                    clock.late()
+                } else {
+                    0
+                };
+                match constraint.at_most {
+                    true => passed <= (constraint.ms + late) * parts,
+                    false => passed >= constraint.ms * parts,
+                }
+            })
+        };
+        // Each clock is off by the skew at most: the second is off from the first by twice that.
+        (-2 * skew..=2 * skew).any(|offset| {
+            (0..range).any(|a| (0..range).any(|b| (0..range).any(|c| meets(&[0, a, b, c], offset))))
+        })
+    }
+
+    fn check(clock: Clock, seeds: u64, parts: i64) {
+        let mut possible = 0;
+        for seed in 0..seeds {
+            let constraints = generate(&mut Draws(mix(seed)));
+            let expected = is_possible(&constraints, &clock, parts);
+            let found = times(&constraints, &clock);
+            assert_eq!(found.is_some(), expected, "seed {seed}: {constraints:?}");
+            possible += u64::from(expected);
+        }
+        assert!(
+            possible > seeds / 10 && possible < seeds * 9 / 10,
+            "{possible}"
+        );
+    }
+
+    #[test]
+    fn there_are_times_where_enumeration_finds_some() {
+        for late_ms in [0, 1] {
+            let clock = Clock {
+                late_ms,
+                ..Clock::default()
+            };
+            check(clock, 2_000, 1);
+        }
+    }
+
+    /// Clocks that are off make times of half a millisecond possible.
+    #[test]
+    fn clocks_that_are_off_are_solved_as_enumeration_does() {
+        let clock = Clock {
+            late_ms: 0,
+            skew_ms: 1,
+            ..Clock::default()
+        };
+        check(clock, 150, 2);
+    }
+
+    #[test]
+    fn one_clock_cannot_be_fast_and_slow_at_once() {
+        // By the clock of a node 1000 ms pass between two moments, and by another's at least 1009; then, between two
+        // others, the same the other way round. Bounds that are widened alone would allow it at 1 in 200.
+        let one = |later, earlier, ms, at_most, node: usize| Constraint {
+            later,
+            earlier,
+            ms,
+            at_most,
+            counted: Counted::By(NODES[node]),
+            with_lateness: false,
+        };
+        let order = |later, earlier| Constraint {
+            later,
+            earlier,
+            ms: 0,
+            at_most: false,
+            counted: Counted::Truly,
+            with_lateness: false,
+        };
+        let constraints = Constraints {
+            moments: 2,
+            path_from: 0,
+            all: vec![
+                order(1, 0),
+                one(1, 0, 1000, true, 0),
+                one(1, 0, 1009, false, 1),
+            ],
+            placed: Vec::new(),
+            never: false,
+            looked: false,
+        };
+        let drift = |drift_ppm| Clock {
+            drift_ppm,
+            ..Clock::default()
+        };
+        assert_eq!(times(&constraints, &drift(4_000)), None);
+        assert!(times(&constraints, &drift(4_500)).is_some());
+        assert_eq!(need(&constraints, &drift(0)), Some(Need::Drift(4_480)));
+    }
+}

@@ -147,7 +147,7 @@ impl Service for Lease {
     }
 }
 
-fn one_at_a_time() -> Property<Lease> {
+pub(crate) fn one_at_a_time() -> Property<Lease> {
     let uses = |view: &View<'_, Lease>| {
         matches!(view.state, Lease::Client { uses: true, .. }).then_some(())
     };
@@ -174,7 +174,7 @@ fn late(late_ms: u64) -> Clock {
     }
 }
 
-const ASKING: Setup = Setup {
+pub(crate) const ASKING: Setup = Setup {
     ends: Ends::TimerFromAsking,
     margin_ms: 20,
 };

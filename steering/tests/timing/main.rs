@@ -2,6 +2,7 @@
 //! must not do.
 
 mod lease;
+mod live;
 mod reference;
 mod rules;
 mod table;
