@@ -259,7 +259,7 @@ impl<S: Service> Finder<'_, S> {
         next.system.put(step.node, taken);
         let held = next.held();
         next.moments.forget_stamps(&held);
-        next.moments.forget_ages(self.longest);
+        next.moments.forget_ages(self.clock, self.longest);
         if !self.seen.insert(next.signature(&held)) {
             return None;
         }

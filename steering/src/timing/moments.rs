@@ -73,7 +73,7 @@ pub(crate) struct Moments<T> {
     stamps: BTreeMap<Origin, Mark>,
     /// How many events there were, which is how many readings of clocks there may be.
     events: u32,
-    /// The longest time that was ever counted.
+    /// The longest time that was ever counted, lateness aside.
     longest: i64,
 }
 
@@ -253,7 +253,7 @@ impl<T: Clone + Ord> Moments<T> {
                 least: whole(after),
                 most: over(after),
             };
-            self.longest = self.longest.max(clock.most(armed.most) + clock.late());
+            self.longest = self.longest.max(clock.most(armed.most));
             self.armed.insert(key, armed);
         }
     }
@@ -324,9 +324,10 @@ impl<T: Clone + Ord> Moments<T> {
         self.renumber(NOW);
     }
 
-    /// Forgets how long ago what is too long ago to matter was.
-    pub(crate) fn forget_ages(&mut self, longest: i64) {
-        self.zone.forget_beyond(longest.max(self.longest));
+    /// Forgets how long ago what is too long ago to matter was: longer than anything is counted.
+    pub(crate) fn forget_ages(&mut self, clock: &Clock, longest: i64) {
+        self.zone
+            .forget_beyond(longest.max(self.longest) + clock.late());
     }
 
     pub(crate) fn longest(&self) -> i64 {

@@ -191,15 +191,21 @@ pub(crate) fn settings() -> impl Strategy<Value = Settings> {
             no,
         });
     (
-        deeds(3),
-        proptest::collection::vec(rule, 3..9),
+        (deeds(2), 1_u8..5, any::<bool>()),
+        proptest::collection::vec(rule, 4..12),
         0_u8..3,
         0_u8..3,
     )
-        .prop_map(|(start, rules, calls, sends)| Settings {
-            start,
-            rules,
-            calls,
-            sends,
+        .prop_map(|((mut start, ms, timed), rules, calls, sends)| {
+            // A service that does not ask the time is no test.
+            if timed {
+                start.extend([Deed::Read(0), Deed::Arm(Timer::A, ms)]);
+            }
+            Settings {
+                start,
+                rules,
+                calls,
+                sends,
+            }
         })
 }
