@@ -15,7 +15,7 @@ use scry::properties::{Diagnostics, PropertyFile};
 use scry_protocol::{Digest, NodeId};
 
 pub(crate) use check::AdminAddress;
-pub(crate) use sections::{Configuration, Mode, Peer, Source};
+pub(crate) use sections::{Configuration, Mode, Peer, Source, Time};
 
 use crate::certificate::Identity;
 use read::Reading;

@@ -47,7 +47,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use scry::checkpoint::Time;
 use scry_protocol::filter::Mode;
-use scry_protocol::link::checker::{AgentToChecker, Budget, CheckerToAgent, Faults, Job, Order};
+use scry_protocol::link::checker::{
+    AgentToChecker, Budget, CheckerToAgent, Clock, Faults, Job, Order,
+};
 use scry_protocol::link::host::{
     AgentToHost, Failure, Hello, HostToAgent, Isolate, Outcome, PropertyMode, Rules, Stats,
     Suspicion, Welcome,
@@ -85,6 +87,8 @@ pub struct Options {
     pub checks: bool,
     /// Faults a path may contain.
     pub faults: Faults,
+    /// How well clocks and timers are kept.
+    pub clock: Clock,
     /// When a search stops.
     pub budget: Budget,
     /// Which of several filters is taken.
@@ -141,6 +145,7 @@ impl Default for Options {
             hit_pause_ms: 1_000,
             checks: true,
             faults: Faults::default(),
+            clock: Clock::default(),
             budget: Budget {
                 time_ms: 8_000,
                 states_max: 10_000_000,

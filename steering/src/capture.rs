@@ -20,6 +20,8 @@ pub struct Captured<S: Service> {
     pub streams: Vec<StreamEnd>,
     /// What arrived and is kept from its handler, in order for each connection.
     pub kept: Vec<Kept>,
+    /// What its clock said, if that is known.
+    pub readings: Option<Readings>,
 }
 
 /// How many events that are kept back a checkpoint shows. The others will be a surprise.
@@ -35,6 +37,17 @@ pub struct Kept {
     pub connection: Option<Connection>,
     /// The message as it came over the wire; none for the news that the connection is lost.
     pub message: Option<Vec<u8>>,
+}
+
+/// What a node's clock said when something last happened to it, and when its timers are due.
+///
+/// Not what it said when the checkpoint was taken: as long as nothing happens, one checkpoint is like the other.
+#[derive(Clone, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
+pub struct Readings {
+    /// In milliseconds, as stamps are.
+    pub event_ms: u64,
+    /// How much later each timer is due, in the order of the timers. One that is overdue is due at once.
+    pub due_ms: Vec<u64>,
 }
 
 /// One end of an open connection.
@@ -80,23 +93,24 @@ pub fn write<S: Service>(
     local: &Local<S>,
     streams: &[StreamEnd],
 ) -> Result<(Vec<u8>, Vec<u8>), rmp_serde::encode::Error> {
-    write_with(setup, local, streams, &[])
+    write_with(setup, local, streams, &[], None)
 }
 
-/// As [`write`], with what arrived and is kept from its handler.
+/// As [`write()`], with what arrived and is kept from its handler, and with what the node's clock said.
 ///
 /// # Errors
 ///
-/// As for [`write`].
+/// As [`write()`].
 pub fn write_with<S: Service>(
     setup: &S::Setup,
     local: &Local<S>,
     streams: &[StreamEnd],
     kept: &[Kept],
+    readings: Option<&Readings>,
 ) -> Result<(Vec<u8>, Vec<u8>), rmp_serde::encode::Error> {
     let written = Written(setup, &local.service, local.ticks, streams, kept);
     let state = rmp_serde::to_vec(&written)?;
-    Ok((state, rmp_serde::to_vec(&local.timers)?))
+    Ok((state, rmp_serde::to_vec(&(&local.timers, readings))?))
 }
 
 /// Reads a node back from its checkpoint, with the settings it runs with.
@@ -107,7 +121,10 @@ pub fn write_with<S: Service>(
 pub fn read<S: Service>(content: &Content) -> Result<(S::Setup, Captured<S>), RestoreError> {
     let Read(setup, service, ticks, streams, kept) =
         rmp_serde::from_slice(&content.state).map_err(RestoreError::State)?;
-    let timers = rmp_serde::from_slice(&content.timers).map_err(RestoreError::Timers)?;
+    let (timers, readings): (Vec<S::Timer>, Option<Readings>) =
+        rmp_serde::from_slice(&content.timers).map_err(RestoreError::Timers)?;
+    // Checkpoints come from other nodes: readings that do not belong to the timers say nothing.
+    let readings = readings.filter(|readings| readings.due_ms.len() == timers.len());
     let local = Local {
         service,
         timers,
@@ -119,6 +136,7 @@ pub fn read<S: Service>(content: &Content) -> Result<(S::Setup, Captured<S>), Re
         local,
         streams,
         kept,
+        readings,
     };
     Ok((setup, captured))
 }

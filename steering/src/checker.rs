@@ -32,6 +32,7 @@ use scry_protocol::link::checker::{
 use scry_protocol::{NodeId, ViolationId};
 
 use crate::checker::remedy::{Prover, Remedies};
+use crate::checker::replay::Replay;
 use crate::checker::start::Start;
 use crate::explore::{Counts, Limits, Options, Search, Stop, Strategy};
 use crate::model::event::Step;
@@ -40,12 +41,17 @@ use crate::model::simulation::Simulation;
 use crate::properties;
 use crate::property::{Property, Scope};
 use crate::service::Service;
+use crate::timing::find::{Settled, settle};
+use crate::timing::{Clock, DRIFT_PPM_MAX, Layout, MS_MAX, Time};
 use crate::trace;
 
 /// How often a run says how far it is.
 const PROGRESS_EVERY_MS: u64 = 250;
 /// How long a slice of a search may take before clock and agent are looked at again.
 const SLICE_MS: u64 = 10;
+/// How many states are looked at for another path to a violation whose first path does not fit in time. A tenth of a
+/// second or so, since nobody looks at the clock meanwhile.
+const TRIES: u32 = 2_000;
 /// Replays, and the proofs of one remedy, each get this part of the time a run has.
 const SHARE_OF_TIME: u64 = 4;
 
@@ -96,7 +102,7 @@ impl<S: Service> Checker<S> {
     /// Carries out a job: tells what it finds while it goes on, and ends with a report.
     pub fn run(&mut self, job: &Job, shell: &mut dyn Shell) {
         let restored = self.compiled(&job.properties).and_then(|mut compiled| {
-            let start = start::restore::<S>(&job.snapshot, faults_of(job));
+            let start = start::restore::<S>(&job.snapshot, faults_of(job), &clock_of(job));
             let mut start = start.map_err(|error| error.to_string())?;
             if !job.whole {
                 start.state = start.state.in_scope(Scope::Partial);
@@ -172,6 +178,7 @@ struct Seen<S: Service> {
     nodes: Vec<NodeId>,
     explanation: String,
     path: Vec<Step<S>>,
+    layout: Layout,
 }
 
 struct Run<'a, S: Service> {
@@ -225,7 +232,8 @@ impl<S: Service> Run<'_, S> {
             }
             let replayed = match path::read::<S>(&past.path) {
                 Ok(old) => replay::replay(&self.start, &old, &self.properties)
-                    .filter(|replayed| !is_off(self.job, &replayed.property)),
+                    .filter(|replayed| !is_off(self.job, &replayed.property))
+                    .filter(|replayed| self.fits_in_time(replayed)),
                 Err(error) => {
                     let remark = format!("the past path of {}: {error}", past.violation);
                     self.remarks.push(remark);
@@ -252,6 +260,19 @@ impl<S: Service> Run<'_, S> {
         }
     }
 
+    /// Tells whether there are times for a replayed path, or for another one that breaks the same property.
+    fn fits_in_time(&self, replayed: &Replay<S>) -> bool {
+        let clock = clock_of(self.job);
+        if clock.time == Time::Free {
+            return true;
+        }
+        let violates = |state: &Simulation<S>| {
+            replay::broken(state, &self.properties).any(|(name, _)| name == replayed.property)
+        };
+        let (settled, _) = settle(&self.start, &replayed.path, &violates, &clock);
+        matches!(settled, Settled::Fits(..))
+    }
+
     fn search(&mut self, counts: &mut Counts) -> Ended {
         let budget = self.job.budget;
         let options = Options {
@@ -264,6 +285,7 @@ impl<S: Service> Run<'_, S> {
             },
             threads: self.threads,
             pruning: true,
+            clock: clock_of(self.job),
         };
         let mut search = match Search::new(&self.start, self.properties.clone(), options) {
             Ok(search) => search,
@@ -319,7 +341,11 @@ impl<S: Service> Run<'_, S> {
                     nodes: violation.nodes,
                     explanation: violation.explanation.unwrap_or_default(),
                     path: violation.path,
+                    layout: violation.layout,
                 });
+            }
+            if stop.is_some() {
+                self.tell_unfit(&search);
             }
             match stop {
                 Some(Stop::Exhausted) => return Ended::Exhausted,
@@ -327,6 +353,7 @@ impl<S: Service> Run<'_, S> {
                 None => {}
             }
             if let Some(ended) = self.halted() {
+                self.tell_unfit(&search);
                 return ended;
             }
             let elapsed = self.shell.elapsed_ms();
@@ -336,6 +363,30 @@ impl<S: Service> Run<'_, S> {
                 self.shell.tell(CheckerToAgent::Progress(progress));
             }
         }
+    }
+
+    /// Says what was found that does not replay or does not fit in time.
+    fn tell_unfit(&mut self, search: &Search<S>) {
+        let (unconfirmed, unfit) = search.unfit();
+        if unconfirmed > 0 {
+            self.remarks.push(format!(
+                "{unconfirmed} findings did not replay: the service has chance or a clock of its own"
+            ));
+        }
+        let impossible = unfit.iter().filter(|unfit| unfit.impossible).count();
+        for (count, what) in [
+            (impossible, "impossible in time"),
+            (unfit.len() - impossible, "not decided in time"),
+        ] {
+            if count > 0 {
+                self.remarks.push(format!("{count} findings {what}"));
+            }
+        }
+        let needs: BTreeSet<String> = unfit
+            .into_iter()
+            .filter_map(|unfit| Some(format!("{}: {}", unfit.property, unfit.need?)))
+            .collect();
+        self.remarks.extend(needs);
     }
 
     /// Proves a remedy for a violation and tells of both, once for each name.
@@ -371,6 +422,7 @@ impl<S: Service> Run<'_, S> {
 
     fn trace(&mut self, seen: &Seen<S>, remedies: &Remedies) -> Vec<u8> {
         let mut spelled = spell::spell(&self.start, &seen.path);
+        spell::add_times(&mut spelled, &seen.layout);
         spelled.property.clone_from(&seen.property);
         spelled.explanation.clone_from(&seen.explanation);
         spelled.by = self.me();
@@ -402,6 +454,7 @@ impl<S: Service> Run<'_, S> {
             nodes,
             path,
             order: self.job.order,
+            clock: clock_of(self.job),
             bytes_max: self.job.budget.memory_bytes_max,
             halted: &mut halted,
             baseline: None,
@@ -465,6 +518,20 @@ fn faults_of(job: &Job) -> Faults {
         losses: faults.losses,
         duplicates: faults.duplicates,
         late_starts: faults.late_starts,
+    }
+}
+
+fn clock_of(job: &Job) -> Clock {
+    let clock = job.clock;
+    Clock {
+        time: match clock.free {
+            true => Time::Free,
+            false => Time::Fit,
+        },
+        late_ms: clock.late_ms.min(MS_MAX),
+        skew_ms: clock.skew_ms.min(MS_MAX),
+        drift_ppm: clock.drift_ppm.min(DRIFT_PPM_MAX),
+        tries: TRIES,
     }
 }
 

@@ -13,28 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::handler::{MIX_STEP, mix};
 use crate::service::Service;
-
-/// A moment by the node's own clock, to be compared only by [`Context::expired`].
-///
-/// In the checker no time passes: every stamp is the same and every comparison is a choice, so both answers are
-/// explored (MaceMC's MaceTime).
-#[derive(
-    Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize,
-)]
-#[serde(transparent)]
-pub struct Stamp(u64);
-
-impl Stamp {
-    /// Wraps milliseconds of a clock of the caller's choice.
-    pub const fn from_millis(millis: u64) -> Self {
-        Self(millis)
-    }
-
-    /// Returns the milliseconds.
-    pub const fn as_millis(self) -> u64 {
-        self.0
-    }
-}
+pub use crate::stamp::Stamp;
 
 /// Something a handler asked the world to do.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -50,7 +29,7 @@ pub enum Effect<M, T> {
     Arm {
         /// Which.
         timer: T,
-        /// How long until it fires. The checker knows only that it is armed.
+        /// How long until it fires. A search knows only that it is armed; a path must fit in time.
         after: Duration,
     },
     /// Disarm a timer.
@@ -132,7 +111,8 @@ impl Chance for Dice {
 
     fn expired(&mut self, since: Stamp, after: Duration) -> bool {
         self.asked += 1;
-        u128::from(self.now.0.saturating_sub(since.0)) >= after.as_millis()
+        let elapsed = self.now.as_millis().saturating_sub(since.as_millis());
+        u128::from(elapsed) >= after.as_millis()
     }
 
     fn tick(&mut self) -> u64 {
@@ -223,12 +203,20 @@ impl<'a, S: Service> Context<'a, S> {
         self.chance.random()
     }
 
-    /// Returns the present moment, for a later [`expired`](Self::expired).
+    /// Returns the present moment, for a later [`expired`](Self::expired): on disk and in messages too.
+    ///
+    /// Live, the clock starts at the time of day and never goes back, whatever becomes of the time of day; after a
+    /// restart it goes on from what was written to disk. During one handler it stands still.
     pub fn now(&mut self) -> Stamp {
         self.chance.now()
     }
 
-    /// Tells whether `after` has gone by since `since`: by the clock when live, both ways in the checker.
+    /// Tells whether `after` has gone by since `since`: by the clock when live, both ways in a search.
+    ///
+    /// A path that a search finds is reported only if there are times for its events at which every such question has
+    /// the answer that the path gives it, and every timer fires when it may (see [`Clock`](crate::timing::Clock)).
+    /// Whole milliseconds count. A stamp from another node's clock is compared as if both clocks were one, give or take
+    /// the skew that is allowed for.
     pub fn expired(&mut self, since: Stamp, after: Duration) -> bool {
         self.chance.expired(since, after)
     }

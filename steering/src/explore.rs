@@ -6,9 +6,11 @@
 //! | `breadth` | breadth-first search, the engine's inner loop |
 //! | `prune` | what makes it consequence prediction |
 //! | `depth` | bounded depth-first search |
+//! | `confirm` | every finding replayed on plain values, and laid out in time |
 //! | `visited`, `lineage`, `frontier` | what is kept of a state: its fingerprint, its origin, and until it is expanded its words |
 
 mod breadth;
+mod confirm;
 mod depth;
 mod frontier;
 mod lasting;
@@ -21,21 +23,27 @@ pub mod strategy;
 mod visited;
 
 pub use limits::{Limits, Stop};
-pub use report::{Report, Violation};
+pub use report::{Report, Unfit, Violation};
 pub use strategy::Strategy;
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 
 use scry_protocol::NodeId;
 
 use crate::engine::budget::BudgetTooLarge;
-use crate::engine::judge::{Finding, PANIC_PROPERTY, Unjudged};
+use crate::engine::judge::{Finding, Unjudged};
 use crate::engine::transitions::{Transitions, Typed};
 use crate::engine::world::World;
 use crate::explore::breadth::Breadth;
+use crate::explore::confirm::Confirmed;
 use crate::explore::depth::Depth;
 use crate::explore::prune::Pruning;
-use crate::model::simulation::{Effectiveness, Simulation};
-use crate::property::{Judgement, Property};
+use crate::model::simulation::Simulation;
+use crate::property::Property;
 use crate::service::Service;
+use crate::timing::Clock;
+use crate::timing::find::Settled;
 
 /// What is asked of a search.
 #[derive(Clone, Copy, Debug)]
@@ -48,6 +56,8 @@ pub struct Options {
     pub threads: usize,
     /// Whether [`Strategy::Consequence`] prunes. Without, it is exactly [`Strategy::Exhaustive`].
     pub pruning: bool,
+    /// How paths are laid out in time.
+    pub clock: Clock,
 }
 
 /// Why a search cannot start.
@@ -93,6 +103,10 @@ pub struct Search<S: Service> {
     words: Vec<u32>,
     options: Options,
     walk: Walk,
+    /// What became of findings that were laid out in time, by their number and the length of the path they had.
+    settled: RefCell<BTreeMap<(usize, usize), Settled<S>>>,
+    /// How many states may still be looked at for other paths.
+    tries: Cell<u32>,
 }
 
 #[derive(Debug)]
@@ -133,6 +147,7 @@ impl Default for Options {
             limits: Limits::default(),
             threads: 1,
             pruning: true,
+            clock: Clock::default(),
         }
     }
 }
@@ -162,6 +177,7 @@ impl<S: Service> Search<S> {
             limits,
             threads,
             pruning,
+            clock,
         } = options;
         if threads == 0 {
             return Err(SearchError::NoThreads);
@@ -193,14 +209,26 @@ impl<S: Service> Search<S> {
             words,
             options,
             walk,
+            settled: RefCell::default(),
+            tries: Cell::new(clock.tries.saturating_mul(confirm::TRIES_SHARE)),
         })
     }
 
     /// Goes on for about this many steps, and tells why the search ended if it did.
     pub fn advance(&mut self, steps: u64) -> Option<Stop> {
-        match &mut self.walk {
-            Walk::Breadth(breadth) => breadth.advance(&mut self.world, steps),
-            Walk::Depth(depth) => depth.advance(&mut self.world, steps),
+        loop {
+            let stop = match &mut self.walk {
+                Walk::Breadth(breadth) => breadth.advance(&mut self.world, steps),
+                Walk::Depth(depth) => depth.advance(&mut self.world, steps),
+            };
+            // What cannot happen in time is no violation to stop for.
+            if stop != Some(Stop::Violation) || self.is_any_confirmed() {
+                return stop;
+            }
+            match &mut self.walk {
+                Walk::Breadth(breadth) => breadth.pass_over_found(),
+                Walk::Depth(depth) => depth.pass_over_found(&self.world),
+            }
         }
     }
 
@@ -262,7 +290,7 @@ impl<S: Service> Search<S> {
     }
 
     /// Tells what was found beyond the first `known` findings, while the search goes on. Every path is replayed on plain
-    /// values first.
+    /// values first, and laid out in time.
     pub fn found(&self, known: usize) -> News<S> {
         let count = match &self.walk {
             Walk::Breadth(breadth) => breadth.found_count(),
@@ -274,14 +302,28 @@ impl<S: Service> Search<S> {
             unconfirmed: 0,
         };
         if count > known {
-            for found in &self.all_found()[known..] {
-                match self.confirm(found) {
-                    Some(violation) => news.violations.push(violation),
-                    None => news.unconfirmed += 1,
+            for (at, found) in self.all_found().iter().enumerate().skip(known) {
+                match self.confirm(at, found) {
+                    Confirmed::Violation(violation) => news.violations.push(*violation),
+                    Confirmed::Unreplayed => news.unconfirmed += 1,
+                    Confirmed::Unfit(_) => {}
                 }
             }
         }
         news
+    }
+
+    /// Tells what was found so far that does not replay or does not fit in time.
+    pub fn unfit(&self) -> (u64, Vec<Unfit>) {
+        let (mut unconfirmed, mut unfit) = (0, Vec::new());
+        for (at, found) in self.all_found().iter().enumerate() {
+            match self.confirm(at, found) {
+                Confirmed::Violation(_) => {}
+                Confirmed::Unreplayed => unconfirmed += 1,
+                Confirmed::Unfit(one) => unfit.push(one),
+            }
+        }
+        (unconfirmed, unfit)
     }
 
     fn all_found(&self) -> Vec<Found> {
@@ -295,13 +337,14 @@ impl<S: Service> Search<S> {
     pub fn finish(mut self) -> Report<S> {
         let stop = self.advance(0).unwrap_or(Stop::Caller);
         let counts = self.counts();
-        let found = self.all_found();
-        let confirmed: Vec<Option<Violation<S>>> =
-            found.iter().map(|found| self.confirm(found)).collect();
-        let unconfirmed = confirmed
-            .iter()
-            .filter(|violation| violation.is_none())
-            .count() as u64;
+        let (mut violations, mut unfit, mut unconfirmed) = (Vec::new(), Vec::new(), 0);
+        for (at, found) in self.all_found().iter().enumerate() {
+            match self.confirm(at, found) {
+                Confirmed::Violation(violation) => violations.push(*violation),
+                Confirmed::Unreplayed => unconfirmed += 1,
+                Confirmed::Unfit(one) => unfit.push(one),
+            }
+        }
         let prunes = self.options.strategy == Strategy::Consequence && self.options.pruning;
         let transitions = self.world.transitions();
         Report {
@@ -314,55 +357,10 @@ impl<S: Service> Search<S> {
             handler_runs: transitions.handler_runs(),
             local_states: transitions.local_states(),
             node_states: self.world.node_states(),
-            violations: confirmed.into_iter().flatten().collect(),
+            violations,
             unconfirmed,
             unjudged: transitions.unjudged(),
+            unfit,
         }
-    }
-
-    /// Replays a finding on plain values, with the handlers run anew, and judges where it ends.
-    fn confirm(&self, found: &Found) -> Option<Violation<S>> {
-        let path: Vec<_> = found
-            .trail
-            .successors
-            .iter()
-            .map(|&at| self.world.step_of(at))
-            .collect();
-        let mut state = self.start.clone();
-        for step in &path {
-            if state.step(step) != Ok(Effectiveness::Changed) {
-                return None;
-            }
-        }
-        if state != self.world.decode(&found.trail.words) {
-            return None;
-        }
-        let nodes: Vec<NodeId> = found
-            .finding
-            .nodes
-            .iter()
-            .map(|&position| self.world.members()[position])
-            .collect();
-        let (views, scope) = (state.views(), state.scope());
-        let (property, explanation) = match self.world.properties().get(found.finding.property) {
-            Some(property) if property.judge_in(scope, &views) == Judgement::Violated => (
-                property.name().to_owned(),
-                property.explain_in(scope, &views),
-            ),
-            Some(_) => return None,
-            None => {
-                let id = nodes.first()?;
-                let said = state.nodes()[id].local.panic.as_ref()?;
-                (PANIC_PROPERTY.to_owned(), Some(format!("{id}: {said}")))
-            }
-        };
-        drop(views);
-        Some(Violation {
-            property,
-            nodes,
-            explanation,
-            path,
-            state,
-        })
     }
 }

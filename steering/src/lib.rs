@@ -52,6 +52,8 @@ pub mod property;
 pub mod runtime;
 pub mod safety;
 pub mod service;
+mod stamp;
+pub mod timing;
 pub mod trace;
 
 #[cfg(feature = "cli")]

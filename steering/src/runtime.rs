@@ -24,6 +24,8 @@ pub mod guard;
 pub mod run;
 
 #[cfg(feature = "runtime")]
+mod clock;
+#[cfg(feature = "runtime")]
 mod connection;
 #[cfg(feature = "runtime")]
 mod datagrams;

@@ -118,6 +118,9 @@ pub struct Trace {
     pub steps: Vec<TraceStep>,
     /// What would prevent it, in words.
     pub remedies: Vec<String>,
+    /// What the path takes, in words: how long messages are on their way, and how late timers are.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub needs: Vec<String>,
 }
 
 /// One event of a trace.
@@ -135,6 +138,12 @@ pub struct TraceStep {
     pub label: String,
     /// What the handler chose, where it had a choice: of how many, and which.
     pub picks: Vec<(u32, u32)>,
+    /// The choices that were answers about time, by their number, in words.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub decided: Vec<(usize, String)>,
+    /// How many milliseconds after the start it happens at the earliest, if that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time_ms: Option<u64>,
     /// What is sent.
     pub sends: Vec<TraceSend>,
     /// The node's state afterwards.

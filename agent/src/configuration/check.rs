@@ -7,6 +7,7 @@ use std::path::Path;
 use scry::checkpoint::neighborhood::NEIGHBORS_MAX;
 use scry::engine::PANIC_PROPERTY;
 use scry::properties::closest;
+use scry::timing::{DRIFT_PPM_MAX, MS_MAX};
 use scry_protocol::limit::NAME_BYTES_MAX;
 
 use super::Properties;
@@ -50,6 +51,7 @@ pub(super) fn values(reading: &mut Reading<'_>, configuration: &Configuration) {
         neighborhood,
         checkpoint,
         checker,
+        clock,
         properties,
         steering,
         safety,
@@ -116,6 +118,18 @@ pub(super) fn values(reading: &mut Reading<'_>, configuration: &Configuration) {
             "is more than everything (1000)",
             None,
         );
+    }
+    if clock.drift_ppm > DRIFT_PPM_MAX {
+        let what = format!("is more than {DRIFT_PPM_MAX}, a clock at half the rate");
+        wrong("clock.drift_ppm", &what, None);
+    }
+    for (path, ms) in [
+        ("clock.late_ms", clock.late_ms),
+        ("clock.skew_ms", clock.skew_ms),
+    ] {
+        if ms > MS_MAX {
+            wrong(path, "is more than a year", None);
+        }
     }
     if !(0..=19).contains(&checker.nice) {
         wrong("checker.nice", "is not between 0 and 19", None);

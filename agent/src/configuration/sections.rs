@@ -40,6 +40,8 @@ sections! {
         checkpoint: Checkpoint = Checkpoint::default(),
         /// How far the future is searched.
         checker: Checker = Checker::default(),
+        /// How well clocks and timers are kept.
+        clock: Clock = Clock::default(),
         /// What must hold.
         properties: Properties = Properties::default(),
         /// What is done about a predicted violation.
@@ -165,6 +167,18 @@ sections! {
         late_starts: u8 = 0,
     }
 
+    /// `[clock]`
+    Clock {
+        /// `fit`: a predicted path counts only if there are times for its events. `free`: timers fire in any order.
+        time: Time = Time::Fit,
+        /// How much later than it was set to a timer may fire.
+        late_ms: u64 = 100,
+        /// How far a node's clock may be from the true time.
+        skew_ms: u64 = 0,
+        /// How many millionths too fast or too slow a clock may run, at most 500000.
+        drift_ppm: u32 = 0,
+    }
+
     /// `[properties]`
     Properties {
         /// The property file; empty for the properties of the service itself.
@@ -251,6 +265,16 @@ pub(crate) enum Source {
     List,
     /// It is read off the traffic.
     Observed,
+}
+
+/// Whether paths must fit in time.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Time {
+    /// They must.
+    Fit,
+    /// Every order of timers and every answer about time is possible.
+    Free,
 }
 
 /// How much may be done.

@@ -297,6 +297,7 @@ impl Controller {
             snapshot: waiting.snapshot,
             properties: self.options.properties.clone(),
             faults: self.options.faults,
+            clock: self.options.clock,
             budget: self.options.budget,
             order: self.options.order,
             past_paths,

@@ -8,9 +8,9 @@ use scry::checkpoint::gather;
 use scry::checkpoint::manager::Options;
 use scry::checkpoint::neighborhood::{Clustering, Source};
 use scry::checkpoint::quota::{Absolute, Limits, Share};
-use scry_protocol::link::checker::{Budget, Faults};
+use scry_protocol::link::checker::{Budget, Clock, Faults};
 
-use crate::configuration::{self, Configuration, Loaded};
+use crate::configuration::{self, Configuration, Loaded, Time};
 use crate::link::{checker, peers};
 
 /// How the checkpoint manager behaves. `first_request` differs at each start.
@@ -71,6 +71,7 @@ pub(super) fn controller(loaded: &Loaded) -> controller::Options {
     let Configuration {
         checkpoint,
         checker,
+        clock,
         properties,
         steering,
         safety,
@@ -107,6 +108,12 @@ pub(super) fn controller(loaded: &Loaded) -> controller::Options {
             losses: faults.losses,
             duplicates: faults.duplicates,
             late_starts: faults.late_starts,
+        },
+        clock: Clock {
+            free: clock.time == Time::Free,
+            late_ms: clock.late_ms,
+            skew_ms: clock.skew_ms,
+            drift_ppm: clock.drift_ppm,
         },
         budget: Budget {
             time_ms: checker.time_ms,

@@ -159,7 +159,7 @@ impl Told {
             nodes: violation.nodes.clone(),
             explanation: violation.explanation.clone(),
             path: json::path(&violation.path),
-            diagram: diagram::sequence(&nodes, &violation.path),
+            diagram: diagram::sequence(&nodes, &violation.path, &violation.layout),
         }
     }
 }

@@ -54,6 +54,8 @@ pub struct Job {
     pub properties: String,
     /// Faults a path may contain beside what the snapshot shows.
     pub faults: Faults,
+    /// How well clocks and timers are kept.
+    pub clock: Clock,
     /// When to stop.
     pub budget: Budget,
     /// Which of several filters is taken.
@@ -84,6 +86,30 @@ pub struct Faults {
     pub duplicates: u8,
     /// Nodes that are down for a while.
     pub late_starts: u8,
+}
+
+/// How well clocks and timers are kept: a path counts only if there are times for its events.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
+pub struct Clock {
+    /// Whether every order of timers and every answer about time is possible instead.
+    pub free: bool,
+    /// How much later than it was set to a timer may fire.
+    pub late_ms: u64,
+    /// How far the clock of a node may be from the true time.
+    pub skew_ms: u64,
+    /// How many millionths too fast or too slow a clock may run.
+    pub drift_ppm: u32,
+}
+
+impl Default for Clock {
+    fn default() -> Self {
+        Self {
+            free: false,
+            late_ms: 100,
+            skew_ms: 0,
+            drift_ppm: 0,
+        }
+    }
 }
 
 /// When a search stops, whichever comes first.

@@ -7,8 +7,8 @@ use scry_protocol::compress::Packed;
 use scry_protocol::delta::Delta;
 use scry_protocol::filter::{Action, Filter, Matcher, Mode};
 use scry_protocol::link::checker::{
-    AgentToChecker, Budget, Cancel, CheckerToAgent, Ended, Faults, Found, Job, Lasting, Order,
-    PastPath, Progress, Ready, Replayed, Report, Unjudged, Violation,
+    AgentToChecker, Budget, Cancel, CheckerToAgent, Clock, Ended, Faults, Found, Job, Lasting,
+    Order, PastPath, Progress, Ready, Replayed, Report, Unjudged, Violation,
 };
 use scry_protocol::link::host::{
     AgentToHost, Arrived, AskNeighbors, Checkpoint, Contact, Contacts, FailedOpen, FilterEnded,
@@ -433,6 +433,12 @@ pub(crate) fn agent_to_checker(dice: &mut Dice) -> AgentToChecker {
             losses: dice.below(256) as u8,
             duplicates: dice.below(256) as u8,
             late_starts: dice.below(256) as u8,
+        },
+        clock: Clock {
+            free: dice.below(2) == 1,
+            late_ms: dice.number(),
+            skew_ms: dice.number(),
+            drift_ppm: dice.number() as u32,
         },
         budget: Budget {
             time_ms: dice.number(),

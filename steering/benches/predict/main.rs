@@ -84,6 +84,7 @@ fn measure<S: Service>(
             duplicates: faults.duplicates,
             late_starts: faults.late_starts,
         },
+        clock: scry_protocol::link::checker::Clock::default(),
         budget: Budget {
             time_ms: 60_000,
             states_max: 1_000_000,
@@ -99,7 +100,7 @@ fn measure<S: Service>(
     let (mut restores, mut founds) = (Vec::new(), Vec::new());
     for _ in 0..runs {
         let begun = Instant::now();
-        restore::<S>(&job.snapshot, faults)?;
+        restore::<S>(&job.snapshot, faults, &scry::timing::Clock::default())?;
         restores.push(begun.elapsed().as_secs_f64() * 1e3);
         let mut stopwatch = Stopwatch {
             begun: Instant::now(),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use scry::capture::{self, StreamEnd};
+use scry::capture::{self, Readings, StreamEnd};
 use scry::checkpoint::Time;
 use scry::checkpoint::channel::{self, Lane};
 use scry::checkpoint::past::{ENTRIES_MAX, PastOptions};
@@ -62,6 +62,9 @@ pub(crate) struct Host<S: Service> {
     serials: BTreeMap<NodeId, u32>,
     armings: BTreeMap<S::Timer, u64>,
     last_arming: u64,
+    /// When each timer is due, and when something last happened.
+    due: BTreeMap<S::Timer, u64>,
+    event_ms: u64,
     seed: u64,
     /// Bytes of stamps and of messages sent, to other hosts.
     pub(crate) stamp_bytes: u64,
@@ -92,7 +95,8 @@ impl<S: Service> Host<S> {
         };
         let begun = Time::from_millis(now);
         let (recorder, first) = Recorder::begin(begun, incarnation, born, channels, past, || {
-            captured(me, &setup, &local, &[])
+            let readings = readings(&BTreeMap::new(), now, &local);
+            captured(me, &setup, &local, &[], &readings)
         });
         let mut host = Self {
             me,
@@ -103,6 +107,8 @@ impl<S: Service> Host<S> {
             serials: BTreeMap::new(),
             armings: BTreeMap::new(),
             last_arming: 0,
+            due: BTreeMap::new(),
+            event_ms: now,
             seed,
             stamp_bytes: 0,
             past_bytes: 0,
@@ -192,10 +198,11 @@ impl<S: Service> Host<S> {
             AgentToHost::TakeCheckpoint(take) => {
                 let streams = self.ends();
                 let (me, setup, local) = (self.me, &self.setup, &self.local);
+                let readings = readings(&self.due, self.event_ms, local);
                 let taken = self
                     .recorder
                     .handle_take(Time::from_millis(now), take.number, || {
-                        captured(me, setup, local, &streams)
+                        captured(me, setup, local, &streams, &readings)
                     });
                 publish(taken.expect("a small state"), &mut outcome);
             }
@@ -240,11 +247,12 @@ impl<S: Service> Host<S> {
         };
         let streams = self.ends();
         let (me, setup, local) = (self.me, &self.setup, &self.local);
+        let readings = readings(&self.due, self.event_ms, local);
         let now_time = Time::from_millis(now);
         let taken = self
             .recorder
             .handle_message(now_time, from, transport, &envelope, || {
-                captured(me, setup, local, &streams)
+                captured(me, setup, local, &streams, &readings)
             });
         publish(taken.expect("a small state"), outcome);
         self.run(now, InputOf::<S>::Message { from, message }, outcome);
@@ -252,6 +260,7 @@ impl<S: Service> Host<S> {
 
     fn run(&mut self, now: u64, input: InputOf<S>, outcome: &mut Outcome<S::Timer>) {
         self.seed = self.seed.wrapping_add(1);
+        self.event_ms = now;
         let mut dice = Dice::new(self.seed, Stamp::from_millis(now), self.local.ticks);
         let before = self.projections();
         let effects = run::run(self.me, &self.setup, &mut self.local, input, &mut dice)
@@ -285,6 +294,7 @@ impl<S: Service> Host<S> {
                     self.last_arming += 1;
                     self.armings.insert(timer.clone(), self.last_arming);
                     let after_ms = after.as_millis() as u64;
+                    self.due.insert(timer.clone(), now + after_ms);
                     outcome.armed.push((timer, after_ms, self.last_arming));
                 }
                 Effect::Cancel { timer } => {
@@ -390,12 +400,27 @@ fn captured<S: Service>(
     setup: &S::Setup,
     local: &Local<S>,
     streams: &[StreamEnd],
+    readings: &Readings,
 ) -> Capture {
-    let (state, timers) = capture::write(setup, local, streams).expect("states can be encoded");
+    let (state, timers) = capture::write_with(setup, local, streams, &[], Some(readings))
+        .expect("states can be encoded");
     Capture {
         state,
         timers,
         neighbors: local.service.neighbors(me, setup),
+    }
+}
+
+fn readings<S: Service>(
+    due: &BTreeMap<S::Timer, u64>,
+    event_ms: u64,
+    local: &Local<S>,
+) -> Readings {
+    let later = |timer: &S::Timer| due.get(timer).map_or(0, |due| due.saturating_sub(event_ms));
+    Readings {
+        // As a clock that is set to the time of day.
+        event_ms: 1_790_000_000_000 + event_ms,
+        due_ms: local.timers.iter().map(later).collect(),
     }
 }
 

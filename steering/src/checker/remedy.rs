@@ -46,6 +46,7 @@ use crate::model::simulation::Simulation;
 use crate::model::steering::Rule;
 use crate::property::Property;
 use crate::service::Service;
+use crate::timing::Clock;
 
 pub use candidate::words;
 pub use proof::{Bound, judge_veto};
@@ -75,6 +76,8 @@ pub(crate) struct Prover<'a, S: Service> {
     pub(crate) nodes: &'a [NodeId],
     pub(crate) path: &'a [Step<S>],
     pub(crate) order: Order,
+    /// How well clocks and timers are kept.
+    pub(crate) clock: Clock,
     pub(crate) bytes_max: u64,
     /// Tells whether the time for proofs is over.
     pub(crate) halted: &'a mut dyn FnMut() -> bool,

@@ -10,6 +10,7 @@ use crate::model::event::{Event, EventOf, Step};
 use crate::model::handler;
 use crate::model::simulation::{Effectiveness, Simulation};
 use crate::service::Service;
+use crate::timing::Layout;
 use crate::trace::{Kind, Trace, TraceSend, TraceStep, VERSION};
 
 /// A message on its way: from, to, what it says, and the step that sent it.
@@ -51,6 +52,8 @@ pub fn spell<S: Service>(start: &Simulation<S>, path: &[Step<S>]) -> Trace {
             sent_by,
             label: step.event.to_string(),
             picks: step.tosses.picks.clone(),
+            decided: Vec::new(),
+            time_ms: None,
             sends: spelled_sends.collect(),
             state: value_of(&state.nodes()[&step.node].local.service),
         });
@@ -65,7 +68,25 @@ pub fn spell<S: Service>(start: &Simulation<S>, path: &[Step<S>]) -> Trace {
         start: states,
         steps,
         remedies: Vec::new(),
+        needs: Vec::new(),
     }
+}
+
+/// Adds when the steps happen, and what that takes.
+pub fn add_times(trace: &mut Trace, layout: &Layout) {
+    for (number, step) in trace.steps.iter_mut().enumerate() {
+        if layout.takes_time() {
+            step.time_ms = layout.times_ms.get(number).copied().flatten();
+        }
+        step.decided = layout.decided.get(number).cloned().unwrap_or_default();
+    }
+    trace.needs.clone_from(&layout.needs);
+    let others = layout.meanwhile.iter();
+    trace.needs.extend(others.map(|other| {
+        let (ms, node, event) = (other.time_ms, other.node, &other.event);
+        format!("meanwhile, after {ms} ms, {node}: {event}")
+    }));
+    trace.needs.extend(layout.unchecked.clone());
 }
 
 /// Runs the step's handler once more to see what it sends.

@@ -13,7 +13,8 @@
 //! connection neither end remembers, and those behind a gap on their connection.
 //!
 //! Stamps in a restored state are taken as they are: they are compared by [`Context::expired`](crate::Context::expired)
-//! only, which in the checker answers both yes and no, whatever the stamp.
+//! only, which in a search answers both yes and no, whatever the stamp. Which answers there are times for is seen
+//! when a path is laid out in time; for that, stamps and timers have the ages that the checkpoints show.
 
 use std::collections::BTreeMap;
 
@@ -21,13 +22,16 @@ use scry_protocol::channel::Receiving;
 use scry_protocol::snapshot::Member;
 use scry_protocol::{Content, Incarnation, NodeId, Snapshot, Transport};
 
-use crate::capture::{self, Captured, KEPT_MAX, Kept, StreamEnd};
+use crate::capture::{self, Captured, KEPT_MAX, Kept, Readings, StreamEnd};
 use crate::checkpoint::flight::{self, InFlight};
 use crate::model::fault::Faults;
 use crate::model::network::{Connection, Inbox, Links, Parcel};
 use crate::model::simulation::{Node, Simulation};
 use crate::property::Scope;
 use crate::service::Service;
+use crate::stamp::{Origin, numbering, origins_in};
+use crate::timing::moments::Moments;
+use crate::timing::{Clock, MS_MAX};
 
 /// A start state, and what could not be made part of it.
 #[derive(Debug)]
@@ -65,7 +69,24 @@ struct Read<S: Service> {
 /// # Errors
 ///
 /// When the node that gathered it cannot be restored. Other nodes are left out.
-pub fn restore<S: Service>(snapshot: &Snapshot, faults: Faults) -> Result<Start<S>, StartError> {
+pub fn restore<S: Service>(
+    snapshot: &Snapshot,
+    faults: Faults,
+    clock: &Clock,
+) -> Result<Start<S>, StartError> {
+    let (start, numbers) = numbering(BTreeMap::new(), || restore_nodes(snapshot, faults));
+    let (mut start, readings) = start?;
+    let moments = moments_of(&start.state, &readings, &numbers, clock);
+    start.state = start.state.with_moments(moments);
+    Ok(start)
+}
+
+type ReadingsOf = BTreeMap<NodeId, Readings>;
+
+fn restore_nodes<S: Service>(
+    snapshot: &Snapshot,
+    faults: Faults,
+) -> Result<(Start<S>, ReadingsOf), StartError> {
     let mut remarks = Vec::new();
     let mut members: BTreeMap<NodeId, Read<S>> = BTreeMap::new();
     let mut scope = Scope::Whole;
@@ -94,6 +115,10 @@ pub fn restore<S: Service>(snapshot: &Snapshot, faults: Faults) -> Result<Start<
         .iter()
         .map(|(&node, read)| (node, read.setup.clone()))
         .collect();
+    let readings = members
+        .iter()
+        .filter_map(|(&id, read)| Some((id, read.captured.readings.clone()?)))
+        .collect();
     let nodes = members.into_iter().map(|(id, read)| {
         let node = Node {
             local: read.captured.local,
@@ -102,10 +127,68 @@ pub fn restore<S: Service>(snapshot: &Snapshot, faults: Faults) -> Result<Start<
         };
         (id, node)
     });
-    Ok(Start {
+    let start = Start {
         state: Simulation::from_nodes(setups, nodes.collect(), faults).in_scope(scope),
         remarks,
-    })
+    };
+    Ok((start, readings))
+}
+
+/// Lays out when what the checkpoints show happened; nothing if the clocks contradict each other.
+fn moments_of<S: Service>(
+    state: &Simulation<S>,
+    readings: &ReadingsOf,
+    numbers: &BTreeMap<u64, Origin>,
+    clock: &Clock,
+) -> Option<Moments<S::Timer>> {
+    let mut moments = Moments::new();
+    for (id, node) in state.nodes() {
+        if let Some(readings) = readings.get(id) {
+            let due = node.local.timers.iter().cloned();
+            moments.restore(*id, due.zip(readings.due_ms.iter().copied()));
+        }
+    }
+    let mut all = readings.iter();
+    if let Some((first, at)) = all.next() {
+        for (id, other) in all {
+            moments.relate(
+                *id,
+                *first,
+                difference(other.event_ms, at.event_ms),
+                clock.apart(),
+            );
+        }
+    }
+    moments.begin();
+    let values: BTreeMap<Origin, u64> = numbers.iter().map(|(value, at)| (*at, *value)).collect();
+    for (&id, node) in state.nodes() {
+        let Some(readings) = readings.get(&id) else {
+            continue;
+        };
+        let mut restore = |origin: Origin, is_own: bool| {
+            if let Some(&value) = values.get(&origin) {
+                let older_ms = difference(readings.event_ms, value);
+                moments.restore_stamp(origin, id, is_own, older_ms, clock.apart());
+            }
+        };
+        // Whose clock read a stamp is not written on it; by far most are a node's own.
+        origins_in(&node.local.service)
+            .into_iter()
+            .for_each(|origin| restore(origin, true));
+        let messages = node.inbox.streams().map(|(_, message)| message);
+        let messages = messages.chain(node.inbox.datagrams().map(|(_, message, _)| message));
+        for message in messages {
+            origins_in(message)
+                .into_iter()
+                .for_each(|origin| restore(origin, false));
+        }
+    }
+    moments.is_possible().then_some(moments)
+}
+
+fn difference(later: u64, earlier: u64) -> i64 {
+    let most = i128::from(MS_MAX);
+    (i128::from(later) - i128::from(earlier)).clamp(-most, most) as i64
 }
 
 fn read<S: Service>(member: &Member) -> Result<Read<S>, String> {

@@ -13,6 +13,7 @@ use crate::model::fault::Faults;
 use crate::model::system::System;
 use crate::program::{Program, Request};
 use crate::property::Property;
+use crate::timing::{Clock, DRIFT_PPM_MAX, MS_MAX, Time};
 
 /// How long a search goes on before the clock is looked at.
 const SLICE: Duration = Duration::from_millis(20);
@@ -83,6 +84,22 @@ pub struct Check<O: clap::Args> {
     #[arg(long, value_name = "COUNT", help_heading = "Fault budget")]
     late_starts: Option<u8>,
 
+    /// Whether a path must fit in time: `fit`, or `free` for every order of timers and every answer about time.
+    #[arg(long, value_name = "HOW", default_value_t = Time::Fit, help_heading = "Time")]
+    time: Time,
+    /// How many milliseconds later than it was set to a timer may fire.
+    #[arg(long, value_name = "MS", default_value_t = Clock::default().late_ms, value_parser = clap::value_parser!(u64).range(..=MS_MAX), help_heading = "Time")]
+    late: u64,
+    /// How many milliseconds a node's clock may be off, where another node compares its stamps.
+    #[arg(long, value_name = "MS", default_value_t = Clock::default().skew_ms, value_parser = clap::value_parser!(u64).range(..=MS_MAX), help_heading = "Time")]
+    skew: u64,
+    /// How many millionths too fast or too slow a clock may run.
+    #[arg(long, value_name = "PPM", default_value_t = Clock::default().drift_ppm, value_parser = clap::value_parser!(u32).range(..=i64::from(DRIFT_PPM_MAX)), help_heading = "Time")]
+    drift: u32,
+    /// For each finding whose path does not fit, look at this many states for a path that does.
+    #[arg(long, value_name = "COUNT", default_value_t = Clock::default().tries, help_heading = "Time")]
+    tries: u32,
+
     /// Judge by the properties of this file instead of those built in (see `properties`).
     #[arg(long, value_name = "FILE")]
     properties: Option<PathBuf>,
@@ -93,6 +110,18 @@ pub struct Check<O: clap::Args> {
     /// The service's own options.
     #[command(flatten)]
     own: O,
+}
+
+impl<O: clap::Args> Check<O> {
+    fn clock(&self) -> Clock {
+        Clock {
+            time: self.time,
+            late_ms: self.late,
+            skew_ms: self.skew,
+            drift_ppm: self.drift,
+            tries: self.tries,
+        }
+    }
 }
 
 /// A search that has ended, with what is known beside its report.
@@ -162,6 +191,7 @@ fn explore<S: Program>(
         },
         threads: check.threads,
         pruning: !check.no_pruning,
+        clock: check.clock(),
     };
     let begun = Instant::now();
     let mut search =

@@ -6,10 +6,11 @@ use scry_protocol::NodeId;
 
 use crate::model::event::{Event, Step};
 use crate::service::Service;
-use crate::trace::draw::{Lifelines, Mark};
+use crate::timing::Layout;
+use crate::trace::draw::{Lifelines, Mark, choices};
 
 /// Draws the steps of a path among the nodes that take part in it.
-pub fn sequence<S: Service>(nodes: &[NodeId], path: &[Step<S>]) -> String {
+pub fn sequence<S: Service>(nodes: &[NodeId], path: &[Step<S>], layout: &Layout) -> String {
     let part = |node: NodeId| {
         path.iter()
             .any(|step| step.node == node || sender(step) == Some(node))
@@ -28,7 +29,9 @@ pub fn sequence<S: Service>(nodes: &[NodeId], path: &[Step<S>]) -> String {
             _ => Mark::Event,
         };
         let row = lifelines.row(step.node, sender(step), mark);
-        writeln!(out, "{:>4}  {row}  {}", number + 1, label(step))
+        let time = time(layout, number);
+        let label = label(step, number, layout);
+        writeln!(out, "{:>4}  {row}  {time}{label}", number + 1)
             .expect("writing to a string succeeds");
     }
     out
@@ -52,17 +55,20 @@ fn sender<S: Service>(step: &Step<S>) -> Option<NodeId> {
     }
 }
 
-fn label<S: Service>(step: &Step<S>) -> String {
-    let picks: Vec<String> = step
-        .tosses
-        .picks
-        .iter()
-        .map(|(of, picked)| format!("{picked} of {of}"))
-        .collect();
-    let picks = if picks.is_empty() {
-        String::new()
-    } else {
-        format!("  (picks {})", picks.join(", "))
-    };
-    format!("{}: {}{picks}", step.node, step.event)
+/// The time of a step, in a column as wide as the last one takes; nothing if no time passes.
+fn time(layout: &Layout, step: usize) -> String {
+    if !layout.takes_time() {
+        return String::new();
+    }
+    let last = layout.times_ms.iter().flatten().max().copied();
+    let width = last.unwrap_or(0).to_string().len();
+    match layout.times_ms.get(step).copied().flatten() {
+        Some(ms) => format!("{ms:>width$} ms  "),
+        None => " ".repeat(width + " ms  ".len()),
+    }
+}
+
+fn label<S: Service>(step: &Step<S>, number: usize, layout: &Layout) -> String {
+    let decided = choices(&step.tosses.picks, |pick| layout.decision(number, pick));
+    format!("{}: {}{decided}", step.node, step.event)
 }

@@ -4,7 +4,7 @@ use nix::sys::resource::{UsageWho, getrusage};
 use serde_json::{Value, json};
 
 use crate::cli::check::Ended;
-use crate::explore::report::Violation;
+use crate::explore::report::{Unfit, Violation};
 use crate::model::event::{Event, Step};
 use crate::program::Program;
 use crate::service::Service;
@@ -38,17 +38,48 @@ pub fn report<S: Program>(ended: &Ended<S>) -> Value {
         "never_judged": report.unjudged.iter().map(|unjudged| {
             json!({ "property": unjudged.property, "why": unjudged.why })
         }).collect::<Vec<_>>(),
+        "impossible_in_time": report.impossible(),
+        "not_decided_in_time": report.undecided(),
+        "unfit": report.unfit.iter().map(unfit).collect::<Vec<_>>(),
         "violations": report.violations.iter().map(violation).collect::<Vec<_>>(),
     })
 }
 
+fn unfit(unfit: &Unfit) -> Value {
+    json!({
+        "property": unfit.property,
+        "nodes": unfit.nodes,
+        "impossible": unfit.impossible,
+        "need": unfit.need,
+    })
+}
+
 fn violation<S: Service>(violation: &Violation<S>) -> Value {
+    let layout = &violation.layout;
+    let mut path = path(&violation.path);
+    for (number, step) in path.iter_mut().enumerate() {
+        if let Some(Some(ms)) = layout.times_ms.get(number) {
+            step["time_ms"] = json!(ms);
+        }
+        let decided = layout.decided.get(number).into_iter().flatten();
+        let decided: Vec<&str> = decided.map(|(_, words)| words.as_str()).collect();
+        if !decided.is_empty() {
+            step["decided"] = json!(decided);
+        }
+    }
+    let meanwhile = layout
+        .meanwhile
+        .iter()
+        .map(|other| json!({ "time_ms": other.time_ms, "node": other.node, "event": other.event }));
     json!({
         "property": violation.property,
         "nodes": violation.nodes,
         "explanation": violation.explanation,
         "depth": violation.path.len(),
-        "path": path(&violation.path),
+        "path": path,
+        "needs": layout.needs,
+        "meanwhile": meanwhile.collect::<Vec<_>>(),
+        "time_unchecked": layout.unchecked,
     })
 }
 

@@ -2,11 +2,17 @@
 
 use std::fmt::Write;
 
+use scry_protocol::NodeId;
+
 use crate::cli::check::Ended;
 use crate::cli::diagram;
 use crate::explore::report::{Report, Violation};
-use crate::explore::{Stop, Strategy};
+use crate::explore::{Stop, Strategy, Unfit};
 use crate::program::Program;
+use crate::timing::{Layout, Meanwhile};
+
+/// How much of what happens beside a path is shown.
+const MEANWHILE_MAX: usize = 8;
 
 /// Writes a report.
 pub fn report<S: Program>(ended: &Ended<S>) -> String {
@@ -43,6 +49,9 @@ pub fn report<S: Program>(ended: &Ended<S>) -> String {
     for unjudged in &report.unjudged {
         let (property, why) = (&unjudged.property, &unjudged.why);
         line(format!("WARNING: never judged: {property} ({why})"));
+    }
+    for unfit in &report.unfit {
+        line(self::unfit(unfit));
     }
     for violation in &report.violations {
         line(String::new());
@@ -110,13 +119,7 @@ fn verdict<S: Program>(report: &Report<S>) -> String {
 }
 
 fn violation<S: Program>(violation: &Violation<S>) -> String {
-    let at = match violation.nodes.is_empty() {
-        true => String::new(),
-        false => {
-            let nodes: Vec<String> = violation.nodes.iter().map(ToString::to_string).collect();
-            format!(" at {}", nodes.join(" and "))
-        }
-    };
+    let at = at(&violation.nodes);
     let steps = match violation.path.len() {
         0 => "in the start state".to_owned(),
         1 => "after 1 step".to_owned(),
@@ -129,7 +132,60 @@ fn violation<S: Program>(violation: &Violation<S>) -> String {
         }
     }
     let nodes: Vec<_> = violation.state.nodes().keys().copied().collect();
-    out + &diagram::sequence(&nodes, &violation.path)
+    out += &diagram::sequence(&nodes, &violation.path, &violation.layout);
+    for line in beside(&violation.layout) {
+        writeln!(out, "  {line}").expect("writing to a string succeeds");
+    }
+    out
+}
+
+/// Says what a path takes, and what happens beside it.
+fn beside(layout: &Layout) -> Vec<String> {
+    let mut lines: Vec<String> = layout
+        .needs
+        .iter()
+        .map(|need| format!("needs: {need}"))
+        .collect();
+    let all = &layout.meanwhile;
+    for Meanwhile {
+        time_ms,
+        node,
+        event,
+    } in all.iter().take(MEANWHILE_MAX)
+    {
+        lines.push(format!("meanwhile, after {time_ms} ms, {node}: {event}"));
+    }
+    if let Some(more @ 1..) = all.len().checked_sub(MEANWHILE_MAX) {
+        lines.push(format!("meanwhile, {more} more"));
+    }
+    lines.extend(layout.unchecked.clone());
+    lines
+}
+
+fn unfit(unfit: &Unfit) -> String {
+    let Unfit {
+        property,
+        nodes,
+        impossible,
+        need,
+    } = unfit;
+    let at = at(nodes);
+    let verdict = match impossible {
+        true => "impossible in time",
+        false => "not decided in time (look at more states by --tries)",
+    };
+    let need = need
+        .as_deref()
+        .map_or(String::new(), |need| format!("; {need}"));
+    format!("{verdict}{at}: {property}{need}")
+}
+
+fn at(nodes: &[NodeId]) -> String {
+    let nodes: Vec<String> = nodes.iter().map(ToString::to_string).collect();
+    match nodes.is_empty() {
+        true => String::new(),
+        false => format!(" at {}", nodes.join(" and ")),
+    }
 }
 
 /// Writes a number with its digits in groups of three.

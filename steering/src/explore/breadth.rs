@@ -65,6 +65,8 @@ pub(crate) struct Breadth {
     fine: HashSet<u64, FxBuildHasher>,
     known: HashSet<Finding, FxBuildHasher>,
     found: Vec<(Finding, Place)>,
+    /// How many findings the search does not stop for.
+    passed: usize,
     stop: Option<Stop>,
 }
 
@@ -125,6 +127,7 @@ impl Breadth {
             fine: HashSet::default(),
             known: HashSet::default(),
             found: Vec::new(),
+            passed: 0,
             stop: None,
         };
         let fingerprint = nonzero(world.tables().fingerprint(start));
@@ -373,7 +376,7 @@ impl Breadth {
 
     fn check_stop(&mut self) {
         let limits = &self.limits;
-        self.stop = if limits.first_violation && !self.found.is_empty() {
+        self.stop = if limits.first_violation && self.found.len() > self.passed {
             Some(Stop::Violation)
         } else if self.cursor == self.level.len() {
             Some(Stop::Exhausted)
@@ -402,6 +405,12 @@ impl Breadth {
             bytes += shard.bytes() + shard.seen.growth(more) + more * each;
         }
         bytes as u64 > limit
+    }
+
+    /// Goes on after what was found so far.
+    pub(crate) fn pass_over_found(&mut self) {
+        self.passed = self.found.len();
+        self.check_stop();
     }
 
     pub(crate) fn found_count(&self) -> usize {

@@ -28,6 +28,8 @@ pub(crate) struct Depth {
     /// How many states are met but, for the depth bound, not expanded.
     unexpanded: u64,
     found: Vec<(Finding, Vec<u32>)>,
+    /// How many findings the search does not stop for.
+    passed: usize,
     stop: Option<Stop>,
 }
 
@@ -60,6 +62,7 @@ impl Depth {
             met_at: Vec::new(),
             unexpanded: 0,
             found: Vec::new(),
+            passed: 0,
             stop: None,
         };
         let fingerprint = world.tables().fingerprint(start);
@@ -203,7 +206,7 @@ impl Depth {
 
     fn check_stop<T: Transitions>(&mut self, world: &World<T>) {
         let limits = &self.limits;
-        self.stop = if limits.first_violation && !self.found.is_empty() {
+        self.stop = if limits.first_violation && self.found.len() > self.passed {
             Some(Stop::Violation)
         } else if self.stack.is_empty() {
             Some(if self.unexpanded > 0 {
@@ -239,6 +242,12 @@ impl Depth {
             self.seen.capacity()
         };
         capacity * (size_of::<(u64, Met)>() + 1) + self.stack.len() * visit
+    }
+
+    /// Goes on after what was found so far.
+    pub(crate) fn pass_over_found<T: Transitions>(&mut self, world: &World<T>) {
+        self.passed = self.found.len();
+        self.check_stop(world);
     }
 
     pub(crate) fn found_count(&self) -> usize {

@@ -8,6 +8,7 @@ use crate::explore::strategy::Strategy;
 use crate::model::event::Step;
 use crate::model::simulation::Simulation;
 use crate::service::Service;
+use crate::timing::Layout;
 
 /// What came of a search.
 #[derive(Debug)]
@@ -37,6 +38,22 @@ pub struct Report<S: Service> {
     pub unconfirmed: u64,
     /// The properties that had no answer in any state.
     pub unjudged: Vec<Unjudged>,
+    /// What would be wrong if time were no matter.
+    pub unfit: Vec<Unfit>,
+}
+
+/// A state that breaks a property, to which no path was found that fits in time.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Unfit {
+    /// The property's name.
+    pub property: String,
+    /// The nodes it is about; empty if it is about all.
+    pub nodes: Vec<NodeId>,
+    /// Whether there is no such path: else not all were tried.
+    pub impossible: bool,
+    /// What the first path would take that there may not be, in words; nothing if there are no times for it whatever
+    /// clocks and timers do.
+    pub need: Option<String>,
 }
 
 /// A reachable state that breaks a property, and how to get there.
@@ -50,11 +67,23 @@ pub struct Violation<S: Service> {
     pub explanation: Option<String>,
     /// The steps from the start state.
     pub path: Vec<Step<S>>,
+    /// When they happen.
+    pub layout: Layout,
     /// The state they lead to.
     pub state: Simulation<S>,
 }
 
 impl<S: Service> Report<S> {
+    /// Returns how many findings cannot happen in time.
+    pub fn impossible(&self) -> u64 {
+        self.unfit.iter().filter(|unfit| unfit.impossible).count() as u64
+    }
+
+    /// Returns how many findings there are of which it is not known whether they can happen in time.
+    pub fn undecided(&self) -> u64 {
+        self.unfit.len() as u64 - self.impossible()
+    }
+
     /// Bounds the probability that two of the states had one fingerprint, so that one was missed (birthday bound).
     pub fn collision_bound(&self) -> f64 {
         let states = self.states as f64;

@@ -180,6 +180,11 @@ impl<M, T, C> Event<M, T, C> {
         })
     }
 
+    /// Tells whether what the node had in memory, its timers among it, is gone afterwards.
+    pub fn ends_life(&self) -> bool {
+        matches!(self, Self::Reset { .. } | Self::Stop | Self::Start)
+    }
+
     /// Translates the parts, from ids to values or back.
     pub fn map<M2, T2, C2>(
         self,

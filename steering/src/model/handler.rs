@@ -13,6 +13,7 @@ use crate::context::{Chance, Context, Effect, Stamp};
 use crate::model::event::{Input, InputOf};
 use crate::runtime::run::{Panicked, caught};
 use crate::service::Service;
+use crate::stamp::{Origin, noting_looks};
 
 /// How many outcomes one (state, event) pair may have before the rest is given up and the search says so.
 pub const OUTCOMES_MAX: usize = 4096;
@@ -41,6 +42,32 @@ pub struct Tosses {
     pub draws: Vec<u64>,
 }
 
+/// What a handler did that has to do with time.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Timed<T> {
+    /// Whether it read the clock.
+    pub read: bool,
+    /// Whether it compared stamps by other means than [`Context::expired`], which says nothing in a search.
+    pub looked: bool,
+    /// The questions it asked [`Context::expired`], in order.
+    pub asked: Vec<Asked>,
+    /// The timers it armed, with their delays, and those it cancelled, in order.
+    pub armed: Vec<(T, Option<Duration>)>,
+}
+
+/// A question whether a time has passed, and its answer.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Asked {
+    /// Since when.
+    pub since: Stamp,
+    /// How long.
+    pub after: Duration,
+    /// What the handler was told.
+    pub answer: bool,
+    /// Which of the handler's choices it was.
+    pub pick: usize,
+}
+
 /// One way a handler can end.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Outcome<S: Service> {
@@ -52,12 +79,19 @@ pub struct Outcome<S: Service> {
     pub tosses: Tosses,
     /// Whether the handler never asked which node it runs on, nor for a number drawn for that node.
     pub anonymous: bool,
+    /// What it did that has to do with time.
+    pub timed: Timed<S::Timer>,
 }
 
 /// Boots a node for the first time, in each way it can start.
 pub fn boot<S: Service>(node: NodeId, setup: &S::Setup) -> Outcomes<S> {
+    boot_at(node, setup, Origin::SOMEWHERE)
+}
+
+/// As [`boot`], with a clock whose readings have an origin.
+pub(crate) fn boot_at<S: Service>(node: NodeId, setup: &S::Setup, origin: Origin) -> Outcomes<S> {
     enumerate(|tosses| {
-        let mut chance = Scripted::new(tosses, 0, u64::from(node.get()));
+        let mut chance = Scripted::new(tosses, 0, u64::from(node.get()), origin);
         let mut effects = Vec::new();
         let cx = &mut Context::new(node, setup, &mut chance, &mut effects);
         let service = S::start(cx, None);
@@ -73,6 +107,17 @@ pub fn run_all<S: Service>(
     input: &InputOf<S>,
 ) -> Outcomes<S> {
     enumerate(|tosses| run(node, setup, local, input, tosses))
+}
+
+/// As [`run_all`], with a clock whose readings have an origin.
+pub(crate) fn run_all_at<S: Service>(
+    node: NodeId,
+    setup: &S::Setup,
+    local: &Local<S>,
+    input: &InputOf<S>,
+    origin: Origin,
+) -> Outcomes<S> {
+    enumerate(|tosses| run_at(node, setup, local, input, tosses, origin))
 }
 
 /// The outcomes of one (state, input) pair.
@@ -92,12 +137,37 @@ pub fn run<S: Service>(
     input: &InputOf<S>,
     tosses: &Tosses,
 ) -> Outcome<S> {
-    match input {
-        Input::Restart => return restart(node, setup, local, tosses),
-        Input::Stop => return stopped(local),
-        _ => {}
-    }
-    let mut chance = Scripted::new(tosses, local.ticks, seed(node, local, input));
+    run_at(node, setup, local, input, tosses, Origin::SOMEWHERE)
+}
+
+/// As [`run`], with a clock whose readings have an origin.
+pub(crate) fn run_at<S: Service>(
+    node: NodeId,
+    setup: &S::Setup,
+    local: &Local<S>,
+    input: &InputOf<S>,
+    tosses: &Tosses,
+    origin: Origin,
+) -> Outcome<S> {
+    let run = || match input {
+        Input::Restart => restart(node, setup, local, tosses, origin),
+        Input::Stop => stopped(local),
+        _ => handle(node, setup, local, input, tosses, origin),
+    };
+    let (mut outcome, looked) = noting_looks(run);
+    outcome.timed.looked = looked;
+    outcome
+}
+
+fn handle<S: Service>(
+    node: NodeId,
+    setup: &S::Setup,
+    local: &Local<S>,
+    input: &InputOf<S>,
+    tosses: &Tosses,
+    origin: Origin,
+) -> Outcome<S> {
+    let mut chance = Scripted::new(tosses, local.ticks, seed(node, local, input), origin);
     let mut timers = local.timers.clone();
     if let Input::Timer(timer) = input {
         timers.retain(|armed| armed != timer);
@@ -120,7 +190,7 @@ pub fn run<S: Service>(
     });
     match ended {
         Ok(()) => chance.into_outcome(service, timers, effects, anonymous),
-        Err(said) => panicked(local, Some(said), chance.recorded),
+        Err(said) => panicked(local, Some(said), chance),
     }
 }
 
@@ -130,8 +200,9 @@ fn restart<S: Service>(
     setup: &S::Setup,
     local: &Local<S>,
     tosses: &Tosses,
+    origin: Origin,
 ) -> Outcome<S> {
-    let mut chance = Scripted::new(tosses, local.ticks, u64::from(node.get()));
+    let mut chance = Scripted::new(tosses, local.ticks, u64::from(node.get()), origin);
     let mut effects = Vec::new();
     let mut service = None;
     let ended = quietly(|| {
@@ -140,7 +211,7 @@ fn restart<S: Service>(
     });
     match service {
         Some(service) => chance.into_outcome(service, Vec::new(), effects, false),
-        None => panicked(local, ended.err(), chance.recorded),
+        None => panicked(local, ended.err(), chance),
     }
 }
 
@@ -156,11 +227,21 @@ fn stopped<S: Service>(local: &Local<S>) -> Outcome<S> {
         effects: Vec::new(),
         tosses: Tosses::default(),
         anonymous: true,
+        timed: Timed {
+            read: false,
+            looked: false,
+            asked: Vec::new(),
+            armed: Vec::new(),
+        },
     }
 }
 
 /// The node as it was, marked: what a handler did before it panicked is not seen by anybody.
-fn panicked<S: Service>(local: &Local<S>, said: Option<String>, tosses: Tosses) -> Outcome<S> {
+fn panicked<S: Service>(
+    local: &Local<S>,
+    said: Option<String>,
+    chance: Scripted<'_>,
+) -> Outcome<S> {
     let local = Local {
         panic: said,
         down: false,
@@ -170,8 +251,14 @@ fn panicked<S: Service>(local: &Local<S>, said: Option<String>, tosses: Tosses) 
     Outcome {
         local,
         effects: Vec::new(),
-        tosses,
+        tosses: chance.recorded,
         anonymous: false,
+        timed: Timed {
+            read: chance.read,
+            looked: false,
+            asked: chance.asked,
+            armed: Vec::new(),
+        },
     }
 }
 
@@ -218,17 +305,21 @@ fn seed<S: Service>(node: NodeId, local: &Local<S>, input: &InputOf<S>) -> u64 {
 struct Scripted<'a> {
     script: &'a Tosses,
     recorded: Tosses,
-    compared: Vec<(Stamp, Duration, bool)>,
+    asked: Vec<Asked>,
+    read: bool,
+    origin: Origin,
     ticks: u64,
     seed: u64,
 }
 
 impl<'a> Scripted<'a> {
-    fn new(script: &'a Tosses, ticks: u64, seed: u64) -> Self {
+    fn new(script: &'a Tosses, ticks: u64, seed: u64, origin: Origin) -> Self {
         Self {
             script,
             recorded: Tosses::default(),
-            compared: Vec::new(),
+            asked: Vec::new(),
+            read: false,
+            origin,
             ticks,
             seed,
         }
@@ -242,10 +333,17 @@ impl<'a> Scripted<'a> {
         anonymous: bool,
     ) -> Outcome<S> {
         let mut network = Vec::new();
+        let mut armed = Vec::new();
         for effect in effects {
             match effect {
-                Effect::Arm { timer, .. } => timers.push(timer),
-                Effect::Cancel { timer } => timers.retain(|armed| *armed != timer),
+                Effect::Arm { timer, after } => {
+                    armed.push((timer.clone(), Some(after)));
+                    timers.push(timer);
+                }
+                Effect::Cancel { timer } => {
+                    timers.retain(|armed| *armed != timer);
+                    armed.push((timer, None));
+                }
                 Effect::Send { .. } | Effect::Disconnect { .. } => network.push(effect),
             }
         }
@@ -263,6 +361,12 @@ impl<'a> Scripted<'a> {
             effects: network,
             anonymous: anonymous && self.recorded.draws.is_empty(),
             tosses: self.recorded,
+            timed: Timed {
+                read: self.read,
+                looked: false,
+                asked: self.asked,
+                armed,
+            },
         }
     }
 }
@@ -293,20 +397,28 @@ impl Chance for Scripted<'_> {
     }
 
     fn now(&mut self) -> Stamp {
-        Stamp::default()
+        self.read = true;
+        Stamp::read_at(self.origin)
     }
 
     fn expired(&mut self, since: Stamp, after: Duration) -> bool {
-        // Asked twice within one handler, the same comparison has one answer (B-27).
-        if let Some(&(.., answer)) = self
-            .compared
+        // Asked twice within one handler, the same comparison has one answer (B-27). Stamps that were read in a search
+        // look alike, and may be different moments: whether two answers fit is seen when the path is laid out in time.
+        if let Some(known) = self
+            .asked
             .iter()
-            .find(|(s, a, _)| (*s, *a) == (since, after))
+            .find(|known| known.after == after && known.since.is_surely(since))
         {
-            return answer;
+            return known.answer;
         }
+        let pick = self.recorded.picks.len();
         let answer = self.choose(2) == 1;
-        self.compared.push((since, after, answer));
+        self.asked.push(Asked {
+            since,
+            after,
+            answer,
+            pick,
+        });
         answer
     }
 

@@ -10,11 +10,16 @@ use scry_protocol::NodeId;
 
 use crate::model::event::{Event, EventOf, Input, InputOf, Step};
 use crate::model::fault::{Fault, Faults};
-use crate::model::handler::{self, Local, Outcome, Tosses};
+use crate::model::handler::{self, Local, Outcome, Timed, Tosses};
 use crate::model::network::{self, Inbox, Links, Parcel, Parcels};
 use crate::model::steering::Steering;
 use crate::property::{Scope, View};
 use crate::service::Service;
+use crate::stamp::{Origin, origins_in};
+use crate::timing::moments::{Happened, Moments};
+
+/// From so many stamps on, those that are nowhere any more are looked for.
+const STAMPS_MANY: usize = 16;
 
 /// One node with all that belongs to it.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
@@ -35,6 +40,22 @@ pub struct Simulation<S: Service> {
     faults: Faults,
     steering: Steering,
     scope: Scope,
+    /// When what is armed was armed and what was read was read, if somebody keeps track. No part of the state: two
+    /// systems that differ in nothing else are one.
+    moments: Option<Arc<Moments<S::Timer>>>,
+}
+
+/// What a step makes of a system.
+#[derive(Debug)]
+pub(crate) struct Taken<S: Service> {
+    faults: Faults,
+    /// The node whose step it is, afterwards.
+    pub(crate) node: Node<S>,
+    /// What it leaves for others.
+    pub(crate) parcels: Parcels<S::Message>,
+    pub(crate) effect: Effectiveness,
+    /// What its handler did that has to do with time, if one ran.
+    pub(crate) timed: Option<Timed<S::Timer>>,
 }
 
 /// What an event leaves for others before a handler runs, and what the handler is given.
@@ -64,8 +85,11 @@ impl<S: Service> Simulation<S> {
     pub fn boot(setups: BTreeMap<NodeId, S::Setup>, faults: Faults) -> Self {
         let mut parcels = Vec::new();
         let mut nodes = BTreeMap::new();
+        let mut moments = Moments::new();
         for (&id, setup) in &setups {
-            let outcome = handler::boot::<S>(id, setup).all.swap_remove(0);
+            let origin = moments.next_origin();
+            let outcome = handler::boot_at::<S>(id, setup, origin).all.swap_remove(0);
+            moments.started_before(id, &outcome.timed);
             let mut node = Node {
                 local: outcome.local,
                 links: Links::default(),
@@ -89,6 +113,7 @@ impl<S: Service> Simulation<S> {
             faults,
             steering: Steering::default(),
             scope: Scope::Whole,
+            moments: Some(Arc::new(moments)),
         };
         for (from, left) in parcels {
             simulation.post(from, left);
@@ -116,6 +141,7 @@ impl<S: Service> Simulation<S> {
             faults,
             steering: Steering::default(),
             scope: Scope::Whole,
+            moments: None,
         }
     }
 
@@ -130,6 +156,17 @@ impl<S: Service> Simulation<S> {
     /// Tells whether these are all nodes of the service.
     pub fn scope(&self) -> Scope {
         self.scope
+    }
+
+    /// Returns the same system with what is known of its moments.
+    #[must_use]
+    pub(crate) fn with_moments(mut self, moments: Option<Moments<S::Timer>>) -> Self {
+        self.moments = moments.map(Arc::new);
+        self
+    }
+
+    pub(crate) fn moments(&self) -> Option<&Moments<S::Timer>> {
+        self.moments.as_deref()
     }
 
     /// Returns the same system with these filters in force, and no others.
@@ -221,20 +258,8 @@ impl<S: Service> Simulation<S> {
     }
 
     fn outcomes(&self, id: NodeId, event: &EventOf<S>) -> Vec<(Step<S>, Self)> {
-        let node = &self.nodes[&id];
-        let (mut links, mut inbox) = (node.links.clone(), node.inbox.clone());
-        let ways = match self.before_handler(id, &mut links, &mut inbox, event) {
-            Some((_, Some(input))) => {
-                handler::run_all(id, &self.setups[&id], &node.local, &input).all
-            }
-            _ => Vec::new(),
-        };
-        let tosses: Vec<Tosses> = match ways.is_empty() {
-            true => vec![Tosses::default()],
-            false => ways.into_iter().map(|outcome| outcome.tosses).collect(),
-        };
         let mut all = Vec::new();
-        for tosses in tosses {
+        for tosses in self.ways(id, event, Origin::SOMEWHERE) {
             let step = Step {
                 node: id,
                 event: event.clone(),
@@ -248,12 +273,86 @@ impl<S: Service> Simulation<S> {
         all
     }
 
+    /// Lists the ways in which the dice can fall while a node handles an event.
+    pub(crate) fn ways(&self, id: NodeId, event: &EventOf<S>, origin: Origin) -> Vec<Tosses> {
+        let node = &self.nodes[&id];
+        let (mut links, mut inbox) = (node.links.clone(), node.inbox.clone());
+        let ways = match self.before_handler(id, &mut links, &mut inbox, event) {
+            Some((_, Some(input))) => {
+                handler::run_all_at(id, &self.setups[&id], &node.local, &input, origin).all
+            }
+            _ => Vec::new(),
+        };
+        match ways.is_empty() {
+            true => vec![Tosses::default()],
+            false => ways.into_iter().map(|outcome| outcome.tosses).collect(),
+        }
+    }
+
     /// Takes one step, and tells whether it changed anything.
     ///
     /// # Errors
     ///
     /// When the step cannot be taken; the system is then as it was.
     pub fn step(&mut self, step: &Step<S>) -> Result<Effectiveness, StepError> {
+        let origin = self
+            .moments
+            .as_ref()
+            .map_or(Origin::SOMEWHERE, |moments| moments.next_origin());
+        let taken = self.take(step, origin)?;
+        let effect = taken.effect;
+        if effect == Effectiveness::Changed {
+            if let Some(moments) = self.moments.take() {
+                self.moments = self.keep_time(moments, step, &taken);
+            }
+            self.put(step.node, taken);
+            self.forget_stamps();
+        }
+        Ok(effect)
+    }
+
+    /// Forgets when stamps were read that are nowhere any more, once there are some to forget.
+    fn forget_stamps(&mut self) {
+        let many = |moments: &Arc<Moments<S::Timer>>| moments.stamps().len() > STAMPS_MANY;
+        if self.moments.as_ref().is_some_and(many) {
+            let held = self.origins();
+            if let Some(moments) = &mut self.moments {
+                Arc::make_mut(moments).forget_stamps(&held);
+            }
+        }
+    }
+
+    /// Lists the origins of the stamps in states and messages, in a fixed order.
+    pub(crate) fn origins(&self) -> Vec<Origin> {
+        let mut held = Vec::new();
+        for node in self.nodes.values() {
+            held.extend(origins_in(&node.local.service));
+            for (_, message) in node.inbox.streams() {
+                held.extend(origins_in(message));
+            }
+            for (_, message, _) in node.inbox.datagrams() {
+                held.extend(origins_in(message));
+            }
+        }
+        held
+    }
+
+    /// Notes when a step happens. If there is no time at which it could, nothing is known any more.
+    fn keep_time(
+        &self,
+        mut moments: Arc<Moments<S::Timer>>,
+        step: &Step<S>,
+        taken: &Taken<S>,
+    ) -> Option<Arc<Moments<S::Timer>>> {
+        let kept = Arc::make_mut(&mut moments);
+        if let Some(happened) = taken.happened(step) {
+            kept.happen_freely(&happened);
+        }
+        kept.is_possible().then_some(moments)
+    }
+
+    /// Computes what a step makes of the system.
+    pub(crate) fn take(&self, step: &Step<S>, origin: Origin) -> Result<Taken<S>, StepError> {
         let Step {
             node: id,
             event,
@@ -286,9 +385,12 @@ impl<S: Service> Simulation<S> {
             .ok_or_else(impossible)?;
         let handed_over = node.clone();
         let filtered = input != event.input();
+        let mut timed = None;
         if let Some(input) = input {
-            let Outcome { local, effects, .. } =
-                handler::run(*id, &self.setups[id], &node.local, &input, tosses);
+            let outcome =
+                handler::run_at(*id, &self.setups[id], &node.local, &input, tosses, origin);
+            let Outcome { local, effects, .. } = outcome;
+            timed = Some(outcome.timed);
             node.local = local;
             let members = &self.nodes;
             parcels.extend(network::after_handler(
@@ -300,17 +402,26 @@ impl<S: Service> Simulation<S> {
                 |to| members.contains_key(&to),
             ));
         }
-        if parcels.is_empty() {
-            // A datagram that has no effect now may have one later: it stays on its way (the rule of `peers/`).
-            let idle = !filtered && matches!(event, Event::Deliver { .. }) && node == handed_over;
-            if idle || node == *before {
-                return Ok(Effectiveness::Unchanged);
-            }
-        }
-        self.faults = faults;
-        self.nodes.insert(*id, node);
-        self.post(*id, parcels);
-        Ok(Effectiveness::Changed)
+        // A datagram that has no effect now may have one later: it stays on its way (the rule of `peers/`).
+        let idle = !filtered && matches!(event, Event::Deliver { .. }) && node == handed_over;
+        let effect = match parcels.is_empty() && (idle || node == *before) {
+            true => Effectiveness::Unchanged,
+            false => Effectiveness::Changed,
+        };
+        Ok(Taken {
+            faults,
+            node,
+            parcels,
+            effect,
+            timed,
+        })
+    }
+
+    /// Makes of the system what a step makes of it.
+    pub(crate) fn put(&mut self, id: NodeId, taken: Taken<S>) {
+        self.faults = taken.faults;
+        self.nodes.insert(id, taken.node);
+        self.post(id, taken.parcels);
     }
 
     /// Does what an event does to a node's connections and inbox before a handler runs, and returns what it leaves for
@@ -341,6 +452,25 @@ impl<S: Service> Simulation<S> {
                 node.inbox.put(to, &node.links, from, parcel);
             }
         }
+    }
+}
+
+impl<S: Service> Taken<S> {
+    /// Returns what a step did that has to do with time; `None` if it happens at no time of the node's.
+    pub(crate) fn happened<'a>(&'a self, step: &'a Step<S>) -> Option<Happened<'a, S::Timer>> {
+        if matches!(step.event, Event::Lose { .. } | Event::Duplicate { .. }) {
+            return None;
+        }
+        Some(Happened {
+            node: step.node,
+            fired: match &step.event {
+                Event::Timer(timer) => Some(timer),
+                _ => None,
+            },
+            reset: step.event.ends_life(),
+            timed: self.timed.as_ref(),
+            left: &self.node.local.timers,
+        })
     }
 }
 

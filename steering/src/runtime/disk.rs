@@ -29,6 +29,20 @@ struct Written<D> {
     /// No tick was ever above this.
     ticks_bound: u64,
     disk: D,
+    /// What the clock said when this was written: no stamp in it is later.
+    #[serde(default)]
+    clock_ms: u64,
+}
+
+/// What an earlier process left.
+#[derive(Debug)]
+pub(super) struct Left<D> {
+    /// No tick was ever above this.
+    pub(super) ticks_bound: u64,
+    /// What the service keeps.
+    pub(super) disk: D,
+    /// What the clock said when it was written.
+    pub(super) clock_ms: u64,
 }
 
 /// The file of one node.
@@ -42,8 +56,8 @@ pub(super) struct Store<D> {
 }
 
 impl<D: Serialize + DeserializeOwned> Store<D> {
-    /// Opens the directory, and reads what an earlier process left: a bound on its ticks, and the service's own.
-    pub(super) fn open(options: DiskOptions) -> io::Result<(Self, Option<(u64, D)>)> {
+    /// Opens the directory, and reads what an earlier process left.
+    pub(super) fn open(options: DiskOptions) -> io::Result<(Self, Option<Left<D>>)> {
         fs::create_dir_all(&options.directory)?;
         let mut store = Self {
             options,
@@ -56,16 +70,25 @@ impl<D: Serialize + DeserializeOwned> Store<D> {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((store, None)),
             Err(error) => return Err(error),
         };
-        let Written { ticks_bound, disk } = rmp_serde::from_slice(&bytes).map_err(|error| {
+        let Written {
+            ticks_bound,
+            disk,
+            clock_ms,
+        } = rmp_serde::from_slice(&bytes).map_err(|error| {
             let text = format!("{}: {error}", store.path().display());
             io::Error::new(io::ErrorKind::InvalidData, text)
         })?;
         store.ticks_bound = ticks_bound;
-        Ok((store, Some((ticks_bound, disk))))
+        let left = Left {
+            ticks_bound,
+            disk,
+            clock_ms,
+        };
+        Ok((store, Some(left)))
     }
 
     /// Writes what the service keeps, if it differs from what was written last.
-    pub(super) fn keep(&mut self, ticks: u64, disk: &D) -> io::Result<()> {
+    pub(super) fn keep(&mut self, ticks: u64, clock_ms: u64, disk: &D) -> io::Result<()> {
         let bytes = rmp_serde::to_vec(disk).map_err(io::Error::other)?;
         if bytes == self.last && ticks <= self.ticks_bound {
             return Ok(());
@@ -76,6 +99,7 @@ impl<D: Serialize + DeserializeOwned> Store<D> {
         let written = Written {
             ticks_bound: self.ticks_bound,
             disk,
+            clock_ms,
         };
         self.replace(&rmp_serde::to_vec(&written).map_err(io::Error::other)?)?;
         self.last = bytes;

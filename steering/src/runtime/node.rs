@@ -21,10 +21,11 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 
 use crate::checkpoint::Time;
-use crate::context::{Dice, Stamp};
+use crate::context::Dice;
 use crate::hook::{self, Hook};
 use crate::model::handler::{Local, mix};
 use crate::property::Projection;
+use crate::runtime::clock::NodeClock;
 use crate::runtime::connection::{self, Arrival};
 use crate::runtime::datagrams::{self, Datagrams};
 use crate::runtime::disk::Store;
@@ -202,6 +203,8 @@ struct Node<S: Service> {
     /// Rings when the agent asks for something.
     wake: Arc<Notify>,
     begun: Instant,
+    /// Where stamps come from.
+    stamps: NodeClock,
     /// The hook's time, as the clock said when it was last looked at for another reason.
     clock: Time,
     counts: Counts,
@@ -233,8 +236,12 @@ impl<S: Service> Node<S> {
             Err(error) => return Err((watchers, End::Failed(format!("disk: {error}")))),
         };
         let (store, left) = opened.map_or((None, None), |(store, left)| (Some(store), left));
-        let (ticks, disk) = left.map_or((0, None), |(ticks, disk)| (ticks, Some(disk)));
-        let dice = Dice::new(mix(seed), Stamp::from_millis(epoch_ms()), ticks);
+        let (ticks, before_ms, disk) = left.map_or((0, 0, None), |left| {
+            (left.ticks_bound, left.clock_ms, Some(left.disk))
+        });
+        let begun = Instant::now();
+        let mut stamps = NodeClock::set(begun, epoch_ms(), before_ms);
+        let dice = Dice::new(mix(seed), stamps.stamp(begun), ticks);
         let (local, effects) = match run::boot(options.me, &options.setup, disk, dice) {
             Ok(booted) => booted,
             Err(Panicked(said)) => return Err((watchers, End::Panicked(said))),
@@ -263,7 +270,8 @@ impl<S: Service> Node<S> {
             hook: None,
             hook_options: options.hook,
             wake: Arc::new(Notify::new()),
-            begun: Instant::now(),
+            begun,
+            stamps,
             clock: Time::default(),
             counts: Counts::default(),
             seed,
@@ -494,7 +502,8 @@ impl<S: Service> Node<S> {
     fn dice(&mut self) -> Dice {
         self.events_count += 1;
         let seed = mix(self.seed ^ mix(self.events_count));
-        Dice::new(seed, Stamp::from_millis(epoch_ms()), self.local.ticks)
+        let now = self.stamps.stamp(Instant::now());
+        Dice::new(seed, now, self.local.ticks)
     }
 }
 

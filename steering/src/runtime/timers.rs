@@ -51,6 +51,11 @@ impl<T: Clone + Ord> Timers<T> {
         self.queue.first().map(|(due, _)| *due)
     }
 
+    /// Returns when a timer is due, if it is armed.
+    pub(super) fn due_of(&self, timer: &T) -> Option<Instant> {
+        self.armed.get(timer).map(|(due, _)| *due)
+    }
+
     /// Takes the first timer that is due, with how long it ran. It is not armed any more.
     pub(super) fn fire(&mut self, now: Instant) -> Option<(T, Duration)> {
         if self.due()? > now {

@@ -72,3 +72,28 @@ impl Lifelines {
         cells.into_iter().collect()
     }
 }
+
+/// Says what a handler chose: answers about time in words, the others by their number.
+pub(crate) fn choices<'a>(
+    picks: &[(u32, u32)],
+    decided: impl Fn(usize) -> Option<&'a str>,
+) -> String {
+    let words: Vec<&str> = (0..picks.len()).filter_map(&decided).collect();
+    let others: Vec<String> = picks
+        .iter()
+        .enumerate()
+        .filter(|(pick, _)| decided(*pick).is_none())
+        .map(|(_, (of, picked))| format!("{picked} of {of}"))
+        .collect();
+    let mut parts = Vec::new();
+    if !words.is_empty() {
+        parts.push(words.join(", "));
+    }
+    if !others.is_empty() {
+        parts.push(format!("picks {}", others.join(", ")));
+    }
+    match parts.is_empty() {
+        true => String::new(),
+        false => format!("  ({})", parts.join("; ")),
+    }
+}

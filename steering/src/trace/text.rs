@@ -7,7 +7,7 @@ use scry_protocol::NodeId;
 use serde_json::Value;
 
 use super::difference::{Change, changes};
-use super::draw::{Lifelines, Mark};
+use super::draw::{Lifelines, Mark, choices};
 use super::{Kind, Trace, TraceStep};
 
 /// How much of one value is shown.
@@ -32,6 +32,12 @@ pub fn render(trace: &Trace) -> String {
     put(&mut out, &format!("  predicted by {}, {count}\n", trace.by));
     start(&mut out, trace);
     steps(&mut out, trace);
+    if !trace.needs.is_empty() {
+        put(&mut out, "\nWhat it takes\n");
+    }
+    for need in &trace.needs {
+        put(&mut out, &format!("  {}\n", clean(need)));
+    }
     put(&mut out, "\nWhat would prevent it\n");
     if trace.remedies.is_empty() {
         put(&mut out, "  nothing safe was found\n");
@@ -108,8 +114,9 @@ fn steps(out: &mut String, trace: &Trace) {
         put(
             out,
             &format!(
-                "{:>4}  {row}  {}: {label}{}\n",
+                "{:>4}  {row}  {}{}: {label}{}\n",
                 number + 1,
+                time(trace, step),
                 step.node,
                 picks(step)
             ),
@@ -141,13 +148,24 @@ fn mark(kind: Kind) -> Mark {
 }
 
 fn picks(step: &TraceStep) -> String {
-    let picks = step.picks.iter();
-    let picks: Vec<String> = picks
-        .map(|(of, picked)| format!("{picked} of {of}"))
-        .collect();
-    match picks.is_empty() {
-        true => String::new(),
-        false => format!("  (picks {})", picks.join(", ")),
+    let decided = |pick: usize| {
+        let mut decided = step.decided.iter();
+        decided
+            .find(|(number, _)| *number == pick)
+            .map(|(_, words)| words.as_str())
+    };
+    clean(&choices(&step.picks, decided))
+}
+
+/// The time of a step, in a column as wide as the last one takes; nothing if no times are known.
+fn time(trace: &Trace, step: &TraceStep) -> String {
+    let Some(last) = trace.steps.iter().filter_map(|step| step.time_ms).max() else {
+        return String::new();
+    };
+    let width = last.to_string().len();
+    match step.time_ms {
+        Some(ms) => format!("{ms:>width$} ms  "),
+        None => " ".repeat(width + " ms  ".len()),
     }
 }
 

@@ -74,13 +74,23 @@ fn a_82_a_restored_moment_compares_both_ways_whatever_it_is() {
     let year_2026 = 1_794_000_000_000;
     for since in [0, 1, year_2026, u64::MAX] {
         let setups = BTreeMap::from([(NodeId::new(1), since)]);
-        let heard = run::<Lease>(&job(&Simulation::<Lease>::boot(setups, Faults::NONE), 1));
+        let mut job = job(&Simulation::<Lease>::boot(setups, Faults::NONE), 1);
+        job.clock.free = true;
         assert_eq!(
-            heard.broken(),
+            run::<Lease>(&job).broken(),
             ["never fresh", "never run out"],
             "since {since}"
         );
     }
+}
+
+#[test]
+fn a_stamp_from_before_all_services_is_over_unless_time_is_free() {
+    let setups = BTreeMap::from([(NodeId::new(1), 0)]);
+    let job = job(&Simulation::<Lease>::boot(setups, Faults::NONE), 1);
+    let heard = run::<Lease>(&job);
+    assert_eq!(heard.broken(), ["never run out"]);
+    assert_eq!(heard.report().detail, "1 findings impossible in time");
 }
 
 #[test]

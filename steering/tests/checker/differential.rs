@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use scry::hook::kind_of;
 use scry::model::steering::digest_of;
 use scry::model::{EventOf, Rule, Steering};
+use scry::timing::Clock;
 use scry::{Event, Limits, NodeId, Options, Search, Simulation, Strategy as How};
 use scry_protocol::filter::{Action, Matcher};
 
@@ -123,6 +124,7 @@ fn options(strategy: How, depth: Option<u32>) -> Options {
             depth,
             ..Limits::default()
         },
+        clock: Clock::FREE,
         ..Options::default()
     }
 }

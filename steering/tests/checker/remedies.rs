@@ -210,7 +210,15 @@ fn what_keeping_an_event_back_leads_to_is_judged() {
         let one = NodeId::new(1);
         let event = state.enabled(one).swap_remove(0);
         let properties = Pupil::properties();
-        judge_veto(&state, &properties, one, &event, bound, &mut || false)
+        judge_veto(
+            &state,
+            &properties,
+            one,
+            &event,
+            bound,
+            scry::timing::Clock::default(),
+            &mut || false,
+        )
     };
     // Its connection would be reset, and that sets 7.
     assert_eq!(

@@ -4,6 +4,7 @@ use randtree::{RandTree, scenarios};
 use scry::capture::{self, Kept};
 use scry::checker::start::{StartError, restore};
 use scry::model::{Connection, Node};
+use scry::timing::Clock;
 use scry::{Event, Faults, NodeId, Service, Simulation};
 use scry_protocol::checkpoint::Body;
 use scry_protocol::link::checker::Ended;
@@ -32,7 +33,8 @@ fn network<S: Service>(node: &Node<S>) -> Seen<'_, S> {
 
 #[track_caller]
 fn same<S: Service>(state: &Simulation<S>, by: NodeId) {
-    let restored = restore::<S>(&snapshot(state, by), state.faults()).expect("it can be read");
+    let restored = restore::<S>(&snapshot(state, by), state.faults(), &Clock::default())
+        .expect("it can be read");
     assert_eq!(restored.remarks, Vec::<String>::new());
     assert_eq!(restored.state.faults(), state.faults());
     for (id, node) in state.nodes() {
@@ -81,7 +83,8 @@ fn a_snapshot_whose_own_node_cannot_be_read_is_no_job() {
     let heard = run::<Pupil>(&job);
     assert_eq!(heard.report().ended, Ended::Unreadable);
     job.snapshot.by = NodeId::new(5);
-    let error = restore::<Pupil>(&job.snapshot, Faults::NONE).expect_err("no such node");
+    let error =
+        restore::<Pupil>(&job.snapshot, Faults::NONE, &Clock::default()).expect_err("no such node");
     assert!(matches!(error, StartError::Absent(_)));
 }
 
@@ -105,7 +108,8 @@ fn what_a_former_life_may_have_received_is_left_out() {
         content.born = 7.into();
         content.channels = Some(scry_protocol::channel::ChannelState::default());
     });
-    let restored = restore::<Pupil>(&snapshot, Faults::NONE).expect("it can be read");
+    let restored =
+        restore::<Pupil>(&snapshot, Faults::NONE, &Clock::default()).expect("it can be read");
     assert!(restored.state.nodes()[&N1].inbox.is_empty());
     assert!(
         restored.remarks[0].contains("former life"),
@@ -143,7 +147,8 @@ fn a_connection_that_one_end_has_closed_is_about_to_end_at_the_other() {
     let state = connected();
     let mut snapshot = snapshot(&state, N1);
     forget_streams(&mut snapshot, N0, &state, 1);
-    let restored = restore::<Pupil>(&snapshot, Faults::NONE).expect("it can be read");
+    let restored =
+        restore::<Pupil>(&snapshot, Faults::NONE, &Clock::default()).expect("it can be read");
     let events = restored.state.enabled(N1);
     assert!(
         events
@@ -157,7 +162,8 @@ fn a_72_a_connection_of_a_former_life_is_stale_and_nobody_is_told() {
     let state = connected();
     let mut snapshot = snapshot(&state, N1);
     forget_streams(&mut snapshot, N0, &state, 2);
-    let restored = restore::<Pupil>(&snapshot, Faults::NONE).expect("it can be read");
+    let restored =
+        restore::<Pupil>(&snapshot, Faults::NONE, &Clock::default()).expect("it can be read");
     assert_eq!(restored.state.nodes()[&N1].links.open().count(), 1);
     assert_eq!(restored.state.nodes()[&N0].links.open().count(), 0);
     let told = restored
@@ -182,10 +188,12 @@ fn what_is_kept_back_is_still_to_come() {
         let mut taken = snapshot(&state, N1);
         replace(&mut taken, N1, |content| {
             let (setup, captured) = capture::read::<Pupil>(content).expect("it was just written");
-            let written = capture::write_with(&setup, &captured.local, &captured.streams, &[kept]);
+            let written =
+                capture::write_with(&setup, &captured.local, &captured.streams, &[kept], None);
             content.state = written.expect("it can be written").0;
         });
-        restore::<Pupil>(&taken, Faults::NONE).expect("it can be read")
+        restore::<Pupil>(&taken, Faults::NONE, &scry::timing::Clock::default())
+            .expect("it can be read")
     };
     let next = |kept: Kept| {
         let start = restored(kept);

@@ -89,6 +89,7 @@ pub(crate) fn job<S: Service>(state: &Simulation<S>, by: u32) -> Job {
         snapshot: snapshot(state, NodeId::new(by)),
         properties: String::new(),
         faults: wire(state.faults()),
+        clock: scry_protocol::link::checker::Clock::default(),
         budget: Budget {
             time_ms: 60_000,
             states_max: 300_000,

@@ -170,6 +170,7 @@ fn job(counts: bool) -> Job {
         properties:
             "[[property]]\nname = \"nobody escapes\"\nalways = \"nodes.all(n, !n.tried)\"\n".into(),
         faults: checker::Faults::default(),
+        clock: scry_protocol::link::checker::Clock::default(),
         budget: Budget {
             time_ms: 600_000,
             states_max: u64::MAX,

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 use proptest::prelude::*;
 use scry::explore::Stop;
 use scry::model::Event;
+use scry::timing::Clock;
 use scry::{Limits, NodeId, Options, Property, Search, Service, Simulation, Strategy};
 
 use crate::reference::{confirm, essence, explore, lengths, run};
@@ -25,6 +26,7 @@ fn options(strategy: Strategy, depth: Option<u32>) -> Options {
             depth,
             ..Limits::default()
         },
+        clock: Clock::FREE,
         ..Options::default()
     }
 }

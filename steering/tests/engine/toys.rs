@@ -204,6 +204,7 @@ pub(crate) fn counter(limit: u64) -> Rules {
 pub(crate) fn by(strategy: Strategy) -> scry::Options {
     scry::Options {
         strategy,
+        clock: scry::timing::Clock::FREE,
         ..scry::Options::default()
     }
 }

@@ -17,6 +17,7 @@ use crate::model::simulation::Simulation;
 use crate::model::steering::{Rule, Steering};
 use crate::property::Property;
 use crate::service::Service;
+use crate::timing::Clock;
 
 /// How many states one search of a proof may find. Beyond, nothing is proved.
 const PROOF_STATES_MAX: u64 = 200_000;
@@ -58,6 +59,7 @@ struct Task<'a, S: Service> {
     start: &'a Simulation<S>,
     properties: Vec<Property<S>>,
     bound: Bound,
+    clock: Clock,
 }
 
 impl<S: Service> Task<'_, S> {
@@ -77,6 +79,7 @@ impl<S: Service> Task<'_, S> {
             },
             threads: 1,
             pruning: true,
+            clock: self.clock,
         };
         let mut search =
             Search::new(self.start, self.properties, options).map_err(|error| error.to_string())?;
@@ -91,12 +94,26 @@ impl<S: Service> Task<'_, S> {
             watch(&search, &found.violations)?;
             all.extend(found.violations);
             match stop {
-                Some(Stop::Exhausted | Stop::Depth) => return Ok(all),
+                Some(Stop::Exhausted | Stop::Depth) => return decided(&search, all),
                 Some(stop) => return Err(format!("it cannot be proved: {stop}")),
                 None if halted() => return Err(format!("it cannot be proved: {}", Stop::Caller)),
                 None => {}
             }
         }
+    }
+}
+
+/// What may or may not happen in time is not proved not to.
+fn decided<S: Service>(
+    search: &Search<S>,
+    all: Vec<Violation<S>>,
+) -> Result<Vec<Violation<S>>, String> {
+    match search.unfit().1.into_iter().find(|unfit| !unfit.impossible) {
+        None => Ok(all),
+        Some(unfit) => Err(format!(
+            "it cannot be proved: whether there is time for this is not decided: {}",
+            unfit.property
+        )),
     }
 }
 
@@ -302,6 +319,7 @@ impl<S: Service> Prover<'_, S> {
                 states: PROOF_STATES_MAX,
                 bytes: self.bytes_max,
             },
+            clock: self.clock,
         }
     }
 }
@@ -322,12 +340,13 @@ pub fn judge_veto<S: Service>(
     node: NodeId,
     event: &EventOf<S>,
     bound: Bound,
+    clock: Clock,
     halted: &mut dyn FnMut() -> bool,
 ) -> Result<(), String> {
     let rule = veto::<S>(node, event).ok_or("it cannot be kept back")?;
     let mut before = state.clone();
     if !before.enabled(node).contains(event) {
-        before.put(node, event);
+        before.send_for(node, event);
     }
     let ways = |state: &Simulation<S>| -> Vec<Simulation<S>> {
         let steps = state.successors().into_iter();
@@ -351,6 +370,7 @@ pub fn judge_veto<S: Service>(
                 start,
                 properties,
                 bound,
+                clock,
             };
             all.extend(all_broken(task.run(halted, |_, _| Ok(()))?));
         }
@@ -366,7 +386,7 @@ pub fn judge_veto<S: Service>(
 
 impl<S: Service> Simulation<S> {
     /// Puts a message on its way that an event delivers.
-    fn put(&mut self, node: NodeId, event: &EventOf<S>) {
+    fn send_for(&mut self, node: NodeId, event: &EventOf<S>) {
         let (from, parcel) = match event {
             Event::Deliver { from, message } => (*from, Parcel::Datagram(message.clone())),
             Event::Receive {

@@ -25,7 +25,7 @@ impl<S: Service> Node<S> {
             let disk =
                 run::caught(|| service.disk()).map_err(|Panicked(said)| End::Panicked(said))?;
             store
-                .keep(self.local.ticks, &disk)
+                .keep(self.local.ticks, self.stamps.event_ms(), &disk)
                 .map_err(|error| End::Failed(format!("disk: {error}")))?;
         }
         for effect in effects {

@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::capture;
-use crate::context::{Dice, Stamp};
+use crate::context::Dice;
 use crate::hook::{Hook, Kept};
 use crate::model::event::{Input, InputOf};
 use crate::runtime::connection::Key;
@@ -22,7 +22,7 @@ use crate::runtime::guard::{Refusal, Reviewed, Scene};
 use crate::runtime::handle::CallError;
 use crate::runtime::node::events::Origin;
 use crate::runtime::node::steering::{capture_now, kept};
-use crate::runtime::node::{End, Node, epoch_ms};
+use crate::runtime::node::{End, Node};
 use crate::runtime::report::{Kind, Ruling};
 use crate::runtime::streams::{Hold, Streams, Waiting};
 use crate::service::Service;
@@ -244,10 +244,12 @@ impl<S: Service> Node<S> {
         let question = self.holding.last_question;
         let (me, setup, local, streams) = (self.me, &self.setup, &self.local, &self.streams);
         let (held, holding) = (&self.held, &self.holding);
+        let (stamps, timers) = (&self.stamps, &self.timers);
         if let Some(hook) = &mut self.hook {
             hook.look_again(self.clock, question, wait.as_millis() as u64, || {
                 let kept = kept(held, holding, streams);
-                capture_now(me, setup, local, &streams.describe(), &kept)
+                let readings = stamps.readings(timers, &local.timers);
+                capture_now(me, setup, local, &streams.describe(), &kept, &readings)
             });
         }
     }
@@ -279,7 +281,8 @@ impl<S: Service> Node<S> {
         if !self.is_still_due(&event) {
             return Ok(());
         }
-        let dice = Dice::new(event.seed, Stamp::from_millis(epoch_ms()), self.local.ticks);
+        let now = self.stamps.stamp(Instant::now());
+        let dice = Dice::new(event.seed, now, self.local.ticks);
         let mode = self.mode();
         let reviewed = match (answered && mode > Mode::Off, &mut self.guard) {
             (true, Some(guard)) => {

@@ -11,7 +11,7 @@ use scry_protocol::link::host::{Predicted, PredictionAnswer, Veto};
 use scry_protocol::{FilterId, Incarnation, NodeId, Transport};
 use tokio::time::Instant;
 
-use crate::capture::{self, KEPT_MAX, Kept, StreamEnd};
+use crate::capture::{self, KEPT_MAX, Kept, Readings, StreamEnd};
 use crate::checker::path;
 use crate::checkpoint::channel::Lane;
 use crate::checkpoint::recorder::Capture;
@@ -120,7 +120,8 @@ impl<S: Service> Node<S> {
         let wake = Arc::clone(&self.wake);
         options.waker = Some(Arc::new(move || wake.notify_one()));
         // A state that cannot be written down cannot be checked: the service runs on without.
-        match capture(self.me, &self.setup, &self.local, &[], &[]) {
+        let readings = self.stamps.readings(&self.timers, &self.local.timers);
+        match capture(self.me, &self.setup, &self.local, &[], &[], &readings) {
             Ok(captured) => self.hook = Some(Hook::connect(options, now, || captured)),
             Err(error) => tracing::error!("no steering: the state cannot be captured: {error}"),
         }
@@ -136,17 +137,14 @@ impl<S: Service> Node<S> {
         self.pass_on_notices();
         let (me, setup, local, streams) = (self.me, &self.setup, &self.local, &self.streams);
         let (held, holding) = (self.held.as_slice(), &self.holding);
+        let (stamps, timers) = (&self.stamps, &self.timers);
         let Some(hook) = &mut self.hook else {
             return Ok(());
         };
         let requests = hook.turn(now, || {
-            capture_now(
-                me,
-                setup,
-                local,
-                &streams.describe(),
-                &kept(held, holding, streams),
-            )
+            let readings = stamps.readings(timers, &local.timers);
+            let kept = kept(held, holding, streams);
+            capture_now(me, setup, local, &streams.describe(), &kept, &readings)
         });
         for request in requests {
             match request {
@@ -255,15 +253,12 @@ impl<S: Service> Node<S> {
         let now = self.clock;
         let (me, setup, local, streams) = (self.me, &self.setup, &self.local, &self.streams);
         let (held, holding) = (self.held.as_slice(), &self.holding);
+        let (stamps, timers) = (&self.stamps, &self.timers);
         if let Some(hook) = &mut self.hook {
             hook.receive(now, from, transport, envelope, || {
-                capture_now(
-                    me,
-                    setup,
-                    local,
-                    &streams.describe(),
-                    &kept(held, holding, streams),
-                )
+                let readings = stamps.readings(timers, &local.timers);
+                let kept = kept(held, holding, streams);
+                capture_now(me, setup, local, &streams.describe(), &kept, &readings)
             });
         }
     }
@@ -526,8 +521,9 @@ fn capture<S: Service>(
     local: &Local<S>,
     streams: &[StreamEnd],
     kept: &[Kept],
+    readings: &Readings,
 ) -> Result<Capture, rmp_serde::encode::Error> {
-    let (state, timers) = capture::write_with(setup, local, streams, kept)?;
+    let (state, timers) = capture::write_with(setup, local, streams, kept, Some(readings))?;
     Ok(Capture {
         state,
         timers,
@@ -543,8 +539,9 @@ pub(super) fn capture_now<S: Service>(
     local: &Local<S>,
     streams: &[StreamEnd],
     kept: &[Kept],
+    readings: &Readings,
 ) -> Capture {
-    capture(me, setup, local, streams, kept).unwrap_or_else(|error| {
+    capture(me, setup, local, streams, kept, readings).unwrap_or_else(|error| {
         tracing::error!("the state cannot be captured: {error}");
         Capture::default()
     })
