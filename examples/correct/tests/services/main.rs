@@ -1,0 +1,4 @@
+//! The services hold what they promise, and their bugs do not.
+
+mod search;
+mod walks;

@@ -1,0 +1,132 @@
+//! What is done to a cluster when: drawn from a seed before anything runs, so that two runs meet the same.
+
+use std::time::Duration;
+
+use scry::NodeId;
+
+use super::contestant::Contestant;
+use crate::draw::Draw;
+
+/// When the first requests come.
+const LOAD_FROM: f64 = 0.5;
+/// When nodes begin to be reset.
+const RESETS_FROM: f64 = 2.0;
+/// No node is reset so shortly before the end.
+const RESETS_UNTIL: f64 = 1.5;
+/// How long after its reset a node is asked for something again.
+const GREETING_AFTER: f64 = 0.3;
+/// How long after each other the nodes of a fresh cluster are greeted.
+const GREETING_EVERY: f64 = 0.15;
+
+/// Something to be done.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Deed<C> {
+    /// The application asks for something.
+    Call(NodeId, C),
+    /// A node loses what is not on its disk.
+    Reset {
+        /// Which.
+        node: NodeId,
+        /// Whether its peers see their connections break at once.
+        notice: bool,
+    },
+    /// A node that is late starts.
+    Start(NodeId),
+}
+
+/// A deed and its time since the start.
+pub(crate) type Act<C> = (Duration, Deed<C>);
+
+/// Draws everything that is done within a time.
+pub(crate) fn script<S: Contestant>(time: Duration, seed: u64) -> Vec<Act<S::Call>> {
+    let mut draw = Draw::new(seed);
+    let end = time.as_secs_f64();
+    let late = NodeId::new(S::LATE);
+    let late_at = (end / 6.0).min(8.0);
+    let mut acts = vec![(late_at, Deed::Start(late))];
+    greet::<S>(&mut acts, late_at, late);
+    let early = (1..=S::NODES).map(NodeId::new).filter(|&node| node != late);
+    for (turn, node) in early.enumerate() {
+        greet::<S>(
+            &mut acts,
+            turn as f64 * GREETING_EVERY - GREETING_AFTER,
+            node,
+        );
+    }
+    let mut number = 0;
+    let mut at = LOAD_FROM;
+    while S::CALLS_PER_SECOND > 0.0 {
+        at += draw.wait(S::CALLS_PER_SECOND);
+        if at >= end {
+            break;
+        }
+        number += 1;
+        let calls = S::requests(number, &mut draw).into_iter();
+        // Nobody asks a node that does not run yet.
+        let calls = calls.filter(|(node, _)| *node != late || at > late_at);
+        acts.extend(calls.map(|(node, call)| (at, Deed::Call(node, call))));
+    }
+    let mut at = RESETS_FROM;
+    loop {
+        at += draw.wait(S::RESETS_PER_MINUTE / 60.0);
+        let node =
+            NodeId::new(1 + u32::try_from(draw.below(S::NODES as usize)).unwrap_or_default());
+        let notice = draw.unit() < 0.5;
+        if at >= end - RESETS_UNTIL {
+            break;
+        }
+        if node != late || at > late_at {
+            acts.push((at, Deed::Reset { node, notice }));
+            greet::<S>(&mut acts, at, node);
+        }
+    }
+    acts.sort_by(|(a, _), (b, _)| a.total_cmp(b));
+    let timed = |(at, deed): (f64, _)| (Duration::from_secs_f64(at.max(0.0)), deed);
+    acts.into_iter().map(timed).collect()
+}
+
+/// Adds what is asked of a node that starts at a time.
+fn greet<S: Contestant>(acts: &mut Vec<(f64, Deed<S::Call>)>, at: f64, node: NodeId) {
+    let greeting = S::greeting().map(|call| (at + GREETING_AFTER, Deed::Call(node, call)));
+    acts.extend(greeting);
+}
+
+#[cfg(test)]
+mod tests {
+    use correct::{Chain, Gossip};
+    use randtree::RandTree;
+
+    use super::*;
+
+    const MINUTE: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn a_seed_decides_everything() {
+        assert_eq!(script::<Chain>(MINUTE, 1), script::<Chain>(MINUTE, 1));
+        assert_ne!(script::<Chain>(MINUTE, 1), script::<Chain>(MINUTE, 2));
+    }
+
+    #[test]
+    fn a_minute_has_its_load_its_resets_and_a_late_start() {
+        let acts = script::<Gossip>(MINUTE, 1);
+        assert!(acts.is_sorted_by_key(|(at, _)| *at));
+        let count = |is_it: fn(&Deed<_>) -> bool| acts.iter().filter(|(_, it)| is_it(it)).count();
+        let calls = count(|it| matches!(it, Deed::Call(..)));
+        assert!((180..300).contains(&calls), "{calls}");
+        let resets = count(|it| matches!(it, Deed::Reset { .. }));
+        assert!((4..25).contains(&resets), "{resets}");
+        assert_eq!(count(|it| matches!(it, Deed::Start(_))), 1);
+    }
+
+    #[test]
+    fn nobody_asks_a_node_that_does_not_run() {
+        for seed in 0..20 {
+            let acts = script::<RandTree>(MINUTE, seed);
+            let late = NodeId::new(RandTree::LATE);
+            let first = acts.iter().find(|(_, deed)| match deed {
+                Deed::Call(node, _) | Deed::Reset { node, .. } | Deed::Start(node) => *node == late,
+            });
+            assert!(matches!(first, Some((_, Deed::Start(_)))));
+        }
+    }
+}
