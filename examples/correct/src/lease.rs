@@ -2,8 +2,9 @@
 //!
 //! A client counts its time from the moment it *asked*, the server from the moment it *granted*, and the server waits a
 //! margin longer than the client, so that the lock is free before it is granted again even if a clock is slow or a timer
-//! late. A server that was restarted does not know what it has granted, and grants nothing until that must be over.
-//! Messages are datagrams; a client that gets no answer asks again under a new number.
+//! late. A client that is not done by then gives up. A server that was restarted does not know what it has granted, and
+//! grants nothing until that must be over. Messages are datagrams; a client that gets no answer asks again under a new
+//! number.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
@@ -16,14 +17,12 @@ use crate::Options;
 /// What must hold, in the words of a property file.
 pub const PROPERTIES: &str = include_str!("../properties/lease.toml");
 /// The name of the bug on the command line.
-pub const AMNESIA: &str = "amnesia";
+pub const OVERSTAY: &str = "overstay";
 
 /// How long a client may hold the lock, from the moment it asked.
 const LEASE: Duration = Duration::from_millis(1000);
 /// How long the server waits, from the moment it granted.
 const LEASE_AND_MARGIN: Duration = Duration::from_millis(1500);
-/// How long a client needs the lock.
-const WORK: Duration = Duration::from_millis(200);
 /// How long it waits for an answer before it asks again.
 const RETRY: Duration = Duration::from_millis(150);
 /// How many requests of its application a client keeps waiting.
@@ -36,14 +35,23 @@ pub struct Lease {
     pub holds: bool,
     /// A client: the number under which it asked for the lock it wants or holds.
     pub asked: Option<u64>,
-    /// A client: the requests of its application, the one it is about first.
-    pub waiting: VecDeque<u32>,
+    /// A client: the work of its application, the one it is about first.
+    pub waiting: VecDeque<Job>,
     /// A client: the last request for which it got the lock.
     pub answered: u32,
     /// The server: to whom the lock was granted last.
     pub granted: Option<Grant>,
     /// The server: when it was restarted, if what it granted before may still hold.
     pub restarted: Option<Stamp>,
+}
+
+/// What an application needs the lock for.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq, Serialize, Deserialize)]
+pub struct Job {
+    /// What the application calls it.
+    pub request: u32,
+    /// How long it takes.
+    pub ms: u32,
 }
 
 /// The server's word that a client may hold the lock.
@@ -86,6 +94,8 @@ pub enum Call {
     Work {
         /// What the application calls it: a number above all before.
         request: u32,
+        /// How long that takes, in milliseconds. What takes longer than a lease lasts is given up.
+        ms: u32,
     },
 }
 
@@ -99,8 +109,8 @@ pub struct Setup {
     pub clients: Vec<NodeId>,
     /// Up to which request a search may go.
     pub requests: u32,
-    /// The bug: a server that was restarted forgets that a lease may be out.
-    pub amnesia: bool,
+    /// The bug: a client that is not done in time keeps the lock.
+    pub overstay: bool,
 }
 
 type Cx<'a> = Context<'a, Lease>;
@@ -112,7 +122,7 @@ impl Setup {
             server: members.first().copied().unwrap_or(NodeId::new(0)),
             clients: members.iter().skip(1).copied().collect(),
             requests: u32::MAX,
-            amnesia: false,
+            overstay: false,
         }
     }
 }
@@ -127,7 +137,7 @@ impl Service for Lease {
 
     fn start(cx: &mut Cx<'_>, disk: Option<()>) -> Self {
         let is_server = cx.setup().server == cx.me();
-        let waits = is_server && disk.is_some() && !cx.setup().amnesia;
+        let waits = is_server && disk.is_some();
         Self {
             holds: false,
             asked: None,
@@ -138,9 +148,9 @@ impl Service for Lease {
         }
     }
 
-    fn on_call(&mut self, cx: &mut Cx<'_>, Call::Work { request }: Call) {
+    fn on_call(&mut self, cx: &mut Cx<'_>, Call::Work { request, ms }: Call) {
         if cx.setup().server != cx.me() && self.waiting.len() < WAITING_MAX {
-            self.waiting.push_back(request);
+            self.waiting.push_back(Job { request, ms });
             if self.asked.is_none() {
                 self.ask(cx);
             }
@@ -151,11 +161,11 @@ impl Service for Lease {
         match message {
             Message::Ask(number) => self.consider(cx, from, number),
             Message::Granted(number) if self.asked == Some(number) => {
-                if !self.holds {
+                if let (false, Some(job)) = (self.holds, self.waiting.front()) {
                     self.holds = true;
-                    self.answered = self.waiting.front().copied().unwrap_or(self.answered);
+                    self.answered = job.request;
                     cx.cancel_timer(Timer::Retry);
-                    cx.set_timer(Timer::Done, WORK);
+                    cx.set_timer(Timer::Done, Duration::from_millis(job.ms.into()));
                 }
             }
             Message::Granted(number) => cx.send(from, Message::Release(number)),
@@ -171,12 +181,14 @@ impl Service for Lease {
     fn on_timer(&mut self, cx: &mut Cx<'_>, timer: Timer) {
         match timer {
             Timer::Retry => self.ask(cx),
-            Timer::Done => {
-                self.waiting.pop_front();
+            // Wrong: the server no longer counts on it.
+            Timer::Expired if self.holds && cx.setup().overstay => {}
+            Timer::Done | Timer::Expired => {
+                if self.holds {
+                    self.waiting.pop_front();
+                }
                 self.let_go(cx);
             }
-            // It had the lock and did not get done, or it was never answered.
-            Timer::Expired => self.let_go(cx),
         }
     }
 
@@ -185,7 +197,8 @@ impl Service for Lease {
     fn calls(&self, me: NodeId, setup: &Setup) -> Vec<Call> {
         let request = self.answered + 1;
         let may = me != setup.server && self.waiting.is_empty() && request <= setup.requests;
-        may.then_some(Call::Work { request }).into_iter().collect()
+        let work = Call::Work { request, ms: 2000 };
+        may.then_some(work).into_iter().collect()
     }
 
     fn neighbors(&self, me: NodeId, setup: &Setup) -> Option<Vec<NodeId>> {
@@ -257,14 +270,14 @@ impl Program for Lease {
 
     fn bugs() -> &'static [Bug] {
         &[Bug {
-            name: AMNESIA,
-            about: "a server that was restarted forgets that a lease may be out",
+            name: OVERSTAY,
+            about: "a client that is not done in time keeps the lock",
         }]
     }
 
     fn setup(_: NodeId, members: &[NodeId], bugs: &BTreeSet<&'static str>) -> Option<Setup> {
         Some(Setup {
-            amnesia: bugs.contains(AMNESIA),
+            overstay: bugs.contains(OVERSTAY),
             ..Setup::new(members)
         })
     }
@@ -282,7 +295,7 @@ fn start(request: &Request<'_, Lease>) -> Result<System<Lease>, String> {
     let members = crate::members(request.nodes, 3, 2)?;
     let setup = Setup {
         requests: 1,
-        amnesia: request.has_bug(AMNESIA),
+        overstay: request.has_bug(OVERSTAY),
         ..Setup::new(&members)
     };
     Ok(System::new(

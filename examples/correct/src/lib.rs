@@ -5,7 +5,7 @@
 //! |---|---|---|---|
 //! | [`chain`] | chain replication | on connections | acknowledges a write that it gets twice too early |
 //! | [`commit`] | two-phase commit | datagrams | a participant that voted yes gives up waiting and aborts |
-//! | [`lease`] | a lock by leases | datagrams | a server that was restarted forgets that a lease may be out |
+//! | [`lease`] | a lock by leases | datagrams | a client that is not done in time keeps the lock |
 //! | [`failover`] | primary and backup, with views | both | a primary whose backup is slow acknowledges alone |
 //! | [`gossip`] | a counter spread by gossip | datagrams | increments that are told twice are counted twice |
 //!

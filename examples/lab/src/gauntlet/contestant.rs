@@ -98,7 +98,7 @@ impl Contestant for Commit {
     const NODES: u32 = 4;
     const LATE: u32 = 4;
     const LOSS: f64 = 0.01;
-    const CALLS_PER_SECOND: f64 = 4.0;
+    const CALLS_PER_SECOND: f64 = 2.5;
     type Ticket = u32;
 
     fn settings(me: NodeId, members: &[NodeId], buggy: bool) -> commit::Setup {
@@ -134,16 +134,19 @@ impl Contestant for Lease {
 
     fn settings(_: NodeId, members: &[NodeId], buggy: bool) -> lease::Setup {
         lease::Setup {
-            amnesia: buggy,
+            overstay: buggy,
             ..lease::Setup::new(members)
         }
     }
 
     fn requests(request: u32, draw: &mut Draw) -> Vec<(NodeId, lease::Call)> {
-        vec![(some(draw, 2, Self::NODES), lease::Call::Work { request })]
+        // One in eight takes longer than a lease lasts.
+        let ms = if draw.below(8) == 0 { 2000 } else { 200 };
+        let work = lease::Call::Work { request, ms };
+        vec![(some(draw, 2, Self::NODES), work)]
     }
 
-    fn ticket(&self, _: NodeId, lease::Call::Work { request }: &lease::Call) -> u32 {
+    fn ticket(&self, _: NodeId, lease::Call::Work { request, .. }: &lease::Call) -> u32 {
         *request
     }
 

@@ -1,5 +1,6 @@
 //! What is done to a cluster when: drawn from a seed before anything runs, so that two runs meet the same.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use scry::NodeId;
@@ -54,27 +55,18 @@ pub(crate) fn script<S: Contestant>(time: Duration, seed: u64) -> Vec<Act<S::Cal
         );
     }
     let mut number = 0;
-    let mut at = LOAD_FROM;
-    while S::CALLS_PER_SECOND > 0.0 {
-        at += draw.wait(S::CALLS_PER_SECOND);
-        if at >= end {
-            break;
-        }
+    for at in moments(&mut draw, S::CALLS_PER_SECOND, LOAD_FROM..end) {
         number += 1;
         let calls = S::requests(number, &mut draw).into_iter();
         // Nobody asks a node that does not run yet.
         let calls = calls.filter(|(node, _)| *node != late || at > late_at);
         acts.extend(calls.map(|(node, call)| (at, Deed::Call(node, call))));
     }
-    let mut at = RESETS_FROM;
-    loop {
-        at += draw.wait(S::RESETS_PER_MINUTE / 60.0);
-        let node =
-            NodeId::new(1 + u32::try_from(draw.below(S::NODES as usize)).unwrap_or_default());
+    let span = RESETS_FROM..end - RESETS_UNTIL;
+    for at in moments(&mut draw, S::RESETS_PER_MINUTE / 60.0, span) {
+        let node = draw.below(S::NODES as usize);
+        let node = NodeId::new(1 + u32::try_from(node).unwrap_or_default());
         let notice = draw.unit() < 0.5;
-        if at >= end - RESETS_UNTIL {
-            break;
-        }
         if node != late || at > late_at {
             acts.push((at, Deed::Reset { node, notice }));
             greet::<S>(&mut acts, at, node);
@@ -83,6 +75,19 @@ pub(crate) fn script<S: Contestant>(time: Duration, seed: u64) -> Vec<Act<S::Cal
     acts.sort_by(|(a, _), (b, _)| a.total_cmp(b));
     let timed = |(at, deed): (f64, _)| (Duration::from_secs_f64(at.max(0.0)), deed);
     acts.into_iter().map(timed).collect()
+}
+
+/// Draws moments that come `rate` times a second on average.
+fn moments(draw: &mut Draw, rate: f64, span: Range<f64>) -> Vec<f64> {
+    let mut moments = Vec::new();
+    if rate > 0.0 {
+        let mut at = span.start + draw.wait(rate);
+        while at < span.end {
+            moments.push(at);
+            at += draw.wait(rate);
+        }
+    }
+    moments
 }
 
 /// Adds what is asked of a node that starts at a time.
