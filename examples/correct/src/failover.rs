@@ -123,6 +123,8 @@ pub enum Timer {
     Ping,
     /// A primary: its backup has not answered.
     Confirm,
+    /// A primary with the bug: the client has waited long enough.
+    Alone,
     /// The client: nobody has answered.
     Retry,
 }
@@ -257,7 +259,8 @@ impl Service for Failover {
         match timer {
             Timer::Tick => self.tick(cx),
             Timer::Ping => self.ping(cx),
-            Timer::Confirm => self.unconfirmed(cx),
+            Timer::Confirm => self.replicate(cx),
+            Timer::Alone => self.lose_patience(cx),
             Timer::Retry => self.retry(cx),
         }
     }

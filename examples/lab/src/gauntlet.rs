@@ -121,6 +121,7 @@ impl Gauntlet {
                 _ => Steering::Off,
             },
             buggy: self.buggy && name != "fixed",
+            calm: self.buggy,
             time: self.time(),
             // Both runs of a round meet the same load and the same faults.
             seed: self.seed.wrapping_mul(1000).wrapping_add(round.into()),

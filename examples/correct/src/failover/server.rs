@@ -12,6 +12,9 @@ const PING: Duration = Duration::from_millis(200);
 /// How long a backup may take before it is told again.
 const CONFIRM: Duration = Duration::from_millis(150);
 
+/// How long a client may wait for its answer, if the bug is on.
+const ALONE: Duration = Duration::from_millis(120);
+
 /// What a server keeps beside what it stores.
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq, Serialize, Deserialize)]
 pub struct Server {
@@ -50,6 +53,7 @@ impl Failover {
         (self.view, self.primary, self.backup) = (view, primary, backup);
         self.part = Part::Server(Server::default());
         cx.cancel_timer(Timer::Confirm);
+        cx.cancel_timer(Timer::Alone);
         self.replicate(cx);
     }
 
@@ -61,13 +65,16 @@ impl Failover {
             self.stored = request;
             self.value = value;
             self.replicate(cx);
+            if cx.setup().alone {
+                cx.set_timer(Timer::Alone, ALONE);
+            }
         } else if request <= self.acknowledged {
             cx.send(from, Message::Written { request });
         }
     }
 
     /// As primary, tells the backup what is stored; without one, that is enough.
-    fn replicate(&mut self, cx: &mut Cx<'_>) {
+    pub(super) fn replicate(&mut self, cx: &mut Cx<'_>) {
         if self.primary != Some(cx.me()) {
             return;
         }
@@ -85,13 +92,12 @@ impl Failover {
         cx.set_timer(Timer::Confirm, CONFIRM);
     }
 
-    /// The backup has not answered in time.
-    pub(super) fn unconfirmed(&mut self, cx: &mut Cx<'_>) {
-        if cx.setup().alone && self.primary == Some(cx.me()) {
+    /// The client has waited long enough.
+    pub(super) fn lose_patience(&mut self, cx: &mut Cx<'_>) {
+        if self.primary == Some(cx.me()) {
             // Wrong: should this server die now, the backup is promoted without what was acknowledged.
             self.acknowledge(cx, self.stored);
         }
-        self.replicate(cx);
     }
 
     /// As backup, takes over what the primary has stored.
@@ -127,6 +133,7 @@ impl Failover {
         self.part = Part::Server(Server { ready: true });
         if stored == self.stored {
             cx.cancel_timer(Timer::Confirm);
+            cx.cancel_timer(Timer::Alone);
         }
         self.acknowledge(cx, stored);
     }

@@ -62,7 +62,7 @@ fn some(draw: &mut Draw, from: u32, to: u32) -> NodeId {
 impl Contestant for Chain {
     const PROPERTIES: &'static str = chain::PROPERTIES;
     const NODES: u32 = 3;
-    const LATE: u32 = 3;
+    const LATE: u32 = 2;
     const CALLS_PER_SECOND: f64 = 10.0;
     type Ticket = u32;
 
@@ -161,6 +161,7 @@ impl Contestant for Failover {
     const LATE: u32 = 4;
     const LOSS: f64 = 0.01;
     const CALLS_PER_SECOND: f64 = 5.0;
+    const RESETS_PER_MINUTE: f64 = 20.0;
     type Ticket = u32;
 
     fn settings(_: NodeId, members: &[NodeId], buggy: bool) -> failover::Setup {
@@ -218,7 +219,7 @@ impl Contestant for RandTree {
     const LATE: u32 = 6;
     // Its joins are its load: whoever is reset joins again.
     const CALLS_PER_SECOND: f64 = 0.0;
-    const RESETS_PER_MINUTE: f64 = 40.0;
+    const RESETS_PER_MINUTE: f64 = 80.0;
     const FORGETS: bool = true;
     type Ticket = ();
 
@@ -250,7 +251,7 @@ impl Contestant for Chord {
     const NODES: u32 = 5;
     const LATE: u32 = 5;
     const CALLS_PER_SECOND: f64 = 0.0;
-    const RESETS_PER_MINUTE: f64 = 40.0;
+    const RESETS_PER_MINUTE: f64 = 80.0;
     const FORGETS: bool = true;
     type Ticket = ();
 

@@ -25,6 +25,9 @@ pub(crate) struct Run<'a> {
     pub(crate) steering: Steering,
     /// Whether the service has its bug.
     pub(crate) buggy: bool,
+    /// Whether all nodes run before there is any load: a bug that shows while agents have yet to see the whole service
+    /// says nothing about them.
+    pub(crate) calm: bool,
     /// How long it goes on.
     pub(crate) time: Duration,
     /// What chance begins with.
@@ -92,7 +95,7 @@ impl Run<'_> {
         .await?;
         let mut meter = Meter::<S>::default();
         let started = Instant::now();
-        for (at, deed) in script::<S>(self.time, self.seed) {
+        for (at, deed) in script::<S>(self.time, self.seed, self.calm) {
             meter.watch(&mut cluster, started + at).await;
             cluster.check()?;
             meter.perform(&mut cluster, deed).await?;
