@@ -155,10 +155,14 @@ impl Gossip {
 
     fn learn(&mut self, cx: &mut Cx<'_>, from: NodeId, since: u32, told: &BTreeMap<NodeId, u32>) {
         for (&node, &count) in told {
+            if node == cx.me() {
+                // It knows best.
+                continue;
+            }
             let known = self.counts.entry(node).or_default();
             *known = match cx.setup().deltas && node == from {
                 // Wrong: it may have heard of some of them, and only its answer be late or lost.
-                true => *known + count.saturating_sub(since),
+                true => known.saturating_add(count.saturating_sub(since)),
                 false => count.max(*known),
             };
         }

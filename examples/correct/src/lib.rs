@@ -3,7 +3,7 @@
 //!
 //! | module | service | messages | bug |
 //! |---|---|---|---|
-//! | [`chain`] | chain replication | on connections | acknowledges a write that it gets twice too early |
+//! | [`chain`] | chain replication | on connections | takes what was sent on a lost connection for delivered |
 //! | [`commit`] | two-phase commit | datagrams | a participant that voted yes gives up waiting and aborts |
 //! | [`lease`] | a lock by leases | datagrams | a client that is not done in time keeps the lock |
 //! | [`failover`] | primary and backup, with views | both | a primary whose backup is slow acknowledges alone |

@@ -27,6 +27,10 @@ pub(crate) trait Contestant: Staged {
     const CALLS_PER_SECOND: f64;
     /// How often a minute a node is reset, on average.
     const RESETS_PER_MINUTE: f64 = 12.0;
+    /// How often a minute a node is cut off for a while, on average.
+    const CUTS_PER_MINUTE: f64 = 0.0;
+    /// The first and the last of the nodes that may be.
+    const CUT_NODES: (u32, u32) = (1, Self::NODES);
     /// Whether what was asked of a node is forgotten when it is reset.
     const FORGETS: bool = false;
     /// What tells whether a request was answered.
@@ -54,7 +58,7 @@ pub(crate) trait Contestant: Staged {
 }
 
 /// Returns one of the nodes `from..=to`.
-fn some(draw: &mut Draw, from: u32, to: u32) -> NodeId {
+pub(crate) fn some(draw: &mut Draw, from: u32, to: u32) -> NodeId {
     let offset = draw.below((to - from + 1) as usize);
     NodeId::new(from + u32::try_from(offset).unwrap_or_default())
 }
@@ -68,7 +72,7 @@ impl Contestant for Chain {
 
     fn settings(_: NodeId, members: &[NodeId], buggy: bool) -> chain::Setup {
         chain::Setup {
-            early_ack: buggy,
+            trusting: buggy,
             ..chain::Setup::new(members)
         }
     }
@@ -161,7 +165,9 @@ impl Contestant for Failover {
     const LATE: u32 = 4;
     const LOSS: f64 = 0.01;
     const CALLS_PER_SECOND: f64 = 5.0;
-    const RESETS_PER_MINUTE: f64 = 20.0;
+    // A reset is over too soon for anybody to be taken for dead.
+    const CUTS_PER_MINUTE: f64 = 6.0;
+    const CUT_NODES: (u32, u32) = (2, 4);
     type Ticket = u32;
 
     fn settings(_: NodeId, members: &[NodeId], buggy: bool) -> failover::Setup {

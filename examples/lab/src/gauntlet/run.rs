@@ -138,15 +138,21 @@ impl<S: Contestant> Meter<S> {
         match deed {
             Deed::Call(node, call) => {
                 self.measured.asked += 1;
-                cluster.tell(node, &json!({ "call": call })).await?;
+                let order = json!({ "call": call });
                 let issued = self.issued.entry(node).or_default();
                 issued.push_back((call, epoch_ms()));
-                Ok(())
+                cluster.tell(node, &order).await
             }
             Deed::Reset { node, notice } => {
                 let order = json!({ "reset": { "notice": notice } });
                 cluster.tell(node, &order).await
             }
+            Deed::Cut(node) => {
+                let others: Vec<NodeId> = (1..=S::NODES).map(NodeId::new).collect();
+                let others: Vec<&NodeId> = others.iter().filter(|&&it| it != node).collect();
+                cluster.tell(node, &json!({ "cut": others })).await
+            }
+            Deed::Heal(node) => cluster.tell(node, &json!({ "heal": true })).await,
             Deed::Start(node) => cluster.start_late(node).await,
         }
     }

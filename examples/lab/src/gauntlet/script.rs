@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use scry::NodeId;
 
-use super::contestant::Contestant;
+use super::contestant::{Contestant, some};
 use crate::draw::Draw;
 
 /// Requests and resets come after this share of the time, or so many seconds: agents have then seen the service at rest.
@@ -14,6 +14,8 @@ const QUIET: (f64, f64) = (0.2, 12.0);
 const LATE_BY: (f64, f64) = (1.0 / 30.0, 2.0);
 /// No node is reset so shortly before the end.
 const RESETS_UNTIL: f64 = 1.5;
+/// How long a node is cut off.
+const CUT_FOR: f64 = 2.0;
 /// How long after its reset a node is asked for something again.
 const GREETING_AFTER: f64 = 0.3;
 /// How long after each other the nodes of a fresh cluster are greeted.
@@ -31,6 +33,10 @@ pub(crate) enum Deed<C> {
         /// Whether its peers see their connections break at once.
         notice: bool,
     },
+    /// Nothing passes between a node and the others.
+    Cut(NodeId),
+    /// Everything passes again.
+    Heal(NodeId),
     /// A node that is late starts.
     Start(NodeId),
 }
@@ -69,12 +75,22 @@ pub(crate) fn script<S: Contestant>(time: Duration, seed: u64, calm: bool) -> Ve
     }
     let span = load_from..end - RESETS_UNTIL;
     for at in moments(&mut draw, S::RESETS_PER_MINUTE / 60.0, span) {
-        let node = draw.below(S::NODES as usize);
-        let node = NodeId::new(1 + u32::try_from(node).unwrap_or_default());
+        let node = some(&mut draw, 1, S::NODES);
         let notice = draw.unit() < 0.5;
         if node != late || at > late_at {
             acts.push((at, Deed::Reset { node, notice }));
             greet::<S>(&mut acts, at, node);
+        }
+    }
+    let span = load_from..end - CUT_FOR - RESETS_UNTIL;
+    let mut healed_at = 0.0;
+    for at in moments(&mut draw, S::CUTS_PER_MINUTE / 60.0, span) {
+        let node = some(&mut draw, S::CUT_NODES.0, S::CUT_NODES.1);
+        // One at a time.
+        if at > healed_at && (node != late || at > late_at) {
+            healed_at = at + CUT_FOR;
+            acts.push((at, Deed::Cut(node)));
+            acts.push((healed_at, Deed::Heal(node)));
         }
     }
     acts.sort_by(|(a, _), (b, _)| a.total_cmp(b));
@@ -103,7 +119,7 @@ fn greet<S: Contestant>(acts: &mut Vec<(f64, Deed<S::Call>)>, at: f64, node: Nod
 
 #[cfg(test)]
 mod tests {
-    use correct::{Chain, Gossip};
+    use correct::{Chain, Failover, Gossip};
     use randtree::RandTree;
 
     use super::*;
@@ -135,12 +151,34 @@ mod tests {
     }
 
     #[test]
+    fn who_is_cut_off_comes_back_before_another_is() {
+        let acts = script::<Failover>(MINUTE, 1, true);
+        let mut cut = None;
+        let mut cuts = 0;
+        for (_, deed) in acts {
+            match deed {
+                Deed::Cut(node) => {
+                    assert_eq!(cut.replace(node), None);
+                    cuts += 1;
+                }
+                Deed::Heal(node) => assert_eq!(cut.take(), Some(node)),
+                _ => {}
+            }
+        }
+        assert!(cut.is_none() && (1..12).contains(&cuts), "{cuts}");
+    }
+
+    #[test]
     fn nobody_asks_a_node_that_does_not_run() {
         for seed in 0..20 {
             let acts = script::<RandTree>(MINUTE, seed, seed % 2 == 0);
             let late = NodeId::new(RandTree::LATE);
             let first = acts.iter().find(|(_, deed)| match deed {
-                Deed::Call(node, _) | Deed::Reset { node, .. } | Deed::Start(node) => *node == late,
+                Deed::Call(node, _)
+                | Deed::Reset { node, .. }
+                | Deed::Cut(node)
+                | Deed::Heal(node)
+                | Deed::Start(node) => *node == late,
             });
             assert!(matches!(first, Some((_, Deed::Start(_)))));
         }
