@@ -1,7 +1,5 @@
 //! One agent of a cluster: its configuration, its process, its status and its steering log as it grows.
 
-use std::io;
-use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -14,7 +12,7 @@ use tokio::net::UnixStream;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use crate::cluster::{Steering, Tuning};
+use crate::cluster::{Agents, Steering, Tuning};
 use crate::node::unheard;
 use crate::process::Process;
 
@@ -27,15 +25,26 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// How long an agent may take to come up.
 const PATIENCE: Duration = Duration::from_secs(20);
 
+/// Where agents wait for others: each takes a port that is free, and says which.
+const LISTEN: &str = "127.0.0.1:0";
+/// Where an agent is said to be before it has taken a port: a neighborhood may name only agents with an address.
+const NOWHERE: &str = "127.0.0.1:1";
+
 /// A place for an agent: everything that is known of it before it runs.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Seat {
     /// The node beside which it runs.
     pub(crate) id: NodeId,
+    /// The nodes beside which the others run.
+    pub(crate) others: Vec<NodeId>,
     /// Its folder.
     pub(crate) directory: PathBuf,
-    /// Keeps the port until the agent takes it.
-    port: UdpSocket,
+    /// The service.
+    pub(crate) service: &'static str,
+    /// How much it does about violations.
+    pub(crate) steering: Steering,
+    /// How it is set.
+    pub(crate) agents: Agents,
 }
 
 /// A running agent.
@@ -43,103 +52,138 @@ pub(crate) struct Seat {
 pub(crate) struct Agent {
     /// The node beside which it runs.
     pub(crate) id: NodeId,
+    /// Where other agents find it.
+    pub(crate) address: String,
     /// Its process.
     pub(crate) process: Process,
-    directory: PathBuf,
+    seat: Seat,
 }
 
 impl Seat {
-    /// Makes the folder and finds a free port.
-    ///
-    /// # Errors
-    ///
-    /// If there is none.
-    pub(crate) fn new(id: NodeId, directory: PathBuf) -> io::Result<Self> {
-        std::fs::create_dir_all(&directory)?;
-        let port = UdpSocket::bind("127.0.0.1:0")?;
-        Ok(Self {
-            id,
-            directory,
-            port,
-        })
-    }
-
-    /// Starts the agent and waits until it answers.
+    /// Starts the agent and waits until it answers. It does not know yet where the others are.
     ///
     /// # Errors
     ///
     /// If it does not.
-    pub(crate) async fn start(
-        self,
-        service: &str,
-        known: &[(NodeId, String)],
-        steering: Steering,
-        tuning: &Tuning,
-    ) -> anyhow::Result<Agent> {
-        let file = self.directory.join("scry.toml");
-        std::fs::write(&file, self.configuration(service, known, steering, tuning)?)?;
+    pub(crate) async fn start(self) -> anyhow::Result<Agent> {
+        std::fs::create_dir_all(&self.directory)?;
+        let nowhere: Vec<(NodeId, String)> = self
+            .others
+            .iter()
+            .map(|&id| (id, NOWHERE.to_owned()))
+            .collect();
+        std::fs::write(self.file(), self.configuration(&nowhere)?)?;
         let log = self.directory.join("agent.log");
         let arguments = [
             "agent".to_owned(),
             "--config".to_owned(),
-            file.display().to_string(),
+            self.file().display().to_string(),
         ];
         let name = format!("agent {}", self.id);
-        drop(self.port);
-        let (process, _) = Process::start(&name, service, &arguments, &log, false)?;
+        let (process, _) = Process::start(&name, self.service, &arguments, &log, false)?;
         let mut agent = Agent {
             id: self.id,
+            address: String::new(),
             process,
-            directory: self.directory,
+            seat: self,
         };
         let is_up = |answer: &Value| !answer.is_null();
         agent
             .wait_until(is_up)
             .await
             .with_context(|| unheard(&name, &log))?;
+        let status = agent.status().await?;
+        let address = status["peers_listen"].as_str();
+        agent.address = address.context("an agent waits for others")?.to_owned();
         Ok(agent)
     }
 
-    /// Returns where other agents find it.
-    ///
-    /// # Errors
-    ///
-    /// If its port has no address.
-    pub(crate) fn address(&self) -> io::Result<String> {
-        Ok(self.port.local_addr()?.to_string())
+    fn file(&self) -> PathBuf {
+        self.directory.join("scry.toml")
     }
 
-    fn configuration(
-        &self,
-        service: &str,
-        known: &[(NodeId, String)],
-        steering: Steering,
-        tuning: &Tuning,
-    ) -> anyhow::Result<String> {
+    /// Writes the configuration: what every agent must be told, and how it is tuned, if it is.
+    fn configuration(&self, known: &[(NodeId, String)]) -> anyhow::Result<String> {
         let id = self.id.get();
-        let others: Vec<&(NodeId, String)> =
-            known.iter().filter(|(id, _)| *id != self.id).collect();
-        let peers: Vec<String> = others
+        let peers: Vec<String> = known
             .iter()
+            .filter(|(id, _)| *id != self.id)
             .map(|(id, address)| format!("{{ id = {}, address = \"{address}\" }}", id.get()))
             .collect();
-        let members: Vec<String> = others.iter().map(|(id, _)| id.get().to_string()).collect();
+        let folder = |name: &str| json!(self.directory.join(name)).to_string();
+        // A checker starts with an empty environment, so its command line says which service it is of.
+        let executable = std::env::current_exe()?.display().to_string();
+        let checker = json!([executable, "service", self.service]);
+        let certificates = self
+            .directory
+            .parent()
+            .context("a seat is in a cluster's folder")?;
+        let certificates = certificates.join("certificates");
+        let certificate = |name: &str| json!(certificates.join(name)).to_string();
+        let mode = match self.steering {
+            Steering::Audit => "audit",
+            Steering::Off | Steering::Immediate | Steering::Full => "steer",
+        };
+        let (neighborhood, checker_more, steering_more, more) = match &self.agents {
+            Agents::Tuned(tuning) => self.tuned(tuning),
+            Agents::Default {
+                everyone,
+                properties,
+            } => {
+                let mut more = String::new();
+                if !properties.is_empty() {
+                    let file = self.directory.join("properties.toml");
+                    std::fs::write(&file, properties)?;
+                    more = format!("[properties]\nfile = {}\n\n", json!(file));
+                }
+                let neighborhood = match everyone {
+                    true => self.everyone(),
+                    false => String::new(),
+                };
+                (neighborhood, String::new(), String::new(), more)
+            }
+        };
+        Ok(format!(
+            "[node]\nid = {id}\n\n\
+             [host]\nsocket = {}\n\n\
+             [peers]\nlisten = \"{LISTEN}\"\ncertificate = {}\nkey = {}\nauthority = {}\nknown = [{}]\n\n\
+             {neighborhood}\
+             [checker]\ncommand = {checker}\n{checker_more}\n\
+             [steering]\nmode = \"{mode}\"\nkill_file = {}\n{steering_more}\n\
+             {more}\
+             [log]\ndirectory = {}\n\n\
+             [admin]\nlisten = {}\n",
+            folder(HOST_SOCKET),
+            certificate(&format!("n{id}.pem")),
+            certificate(&format!("n{id}.key")),
+            certificate("authority.pem"),
+            peers.join(", "),
+            folder("off"),
+            folder("log"),
+            folder("admin.sock"),
+        ))
+    }
+
+    fn everyone(&self) -> String {
+        let members: Vec<String> = self.others.iter().map(|id| id.get().to_string()).collect();
+        let members = members.join(", ");
+        format!("[neighborhood]\nsource = \"list\"\nmembers = [{members}]\n\n")
+    }
+
+    /// Returns what differs from the defaults: the neighborhood, more of the sections for checker and steering, and
+    /// other sections.
+    fn tuned(&self, tuning: &Tuning) -> (String, String, String, String) {
         let neighborhood = match tuning.everyone {
-            true => format!("source = \"list\"\nmembers = [{}]", members.join(", ")),
-            false => "source = \"service\"".to_owned(),
+            true => self.everyone(),
+            false => String::new(),
         };
         // Without prediction snapshots are still gathered, since the immediate check judges with them; the search ends
         // before it has begun.
-        let states = if steering.predicts() {
+        let states = if self.steering.predicts() {
             tuning.states
         } else {
             1
         };
-        let mode = match steering {
-            Steering::Audit => "audit",
-            Steering::Off | Steering::Immediate | Steering::Full => "steer",
-        };
-        let folder = |name: &str| json!(self.directory.join(name)).to_string();
         let Tuning {
             period_ms,
             time_ms,
@@ -151,44 +195,32 @@ impl Seat {
             losses,
             ..
         } = tuning;
-        // A checker starts with an empty environment, so its command line says which service it is of.
-        let executable = std::env::current_exe()?.display().to_string();
-        let checker = json!([executable, "service", service]);
-        let certificates = self
-            .directory
-            .parent()
-            .context("a seat is in a cluster's folder")?;
-        let certificates = certificates.join("certificates");
-        let certificate = |name: &str| json!(certificates.join(name)).to_string();
-        Ok(format!(
-            "[node]\nid = {id}\n\n\
-             [host]\nsocket = {}\n\n\
-             [peers]\nlisten = \"{}\"\ncertificate = {}\nkey = {}\nauthority = {}\nknown = [{}]\n\n\
-             [neighborhood]\n{neighborhood}\n\n\
+        let checker = format!("time_ms = {time_ms}\nstates = {states}\ndepth = {depth}\n");
+        let more = format!(
+            "[checker.faults]\nresets = {resets}\nsilent_resets = {silent_resets}\nlosses = {losses}\n\n\
              [checkpoint]\nperiod_ms = {period_ms}\nround_ms = 500\n\n\
-             [checker]\ncommand = {checker}\ntime_ms = {time_ms}\nstates = {states}\ndepth = {depth}\n\n\
-             [checker.faults]\nresets = {resets}\nsilent_resets = {silent_resets}\nlosses = {losses}\n\n\
-             [steering]\nmode = \"{mode}\"\nttl_ms = {ttl_ms}\nkill_file = {}\n\n\
-             [safety]\nisolate = \"{isolate}\"\n\n\
-             [log]\ndirectory = {}\n\n\
-             [admin]\nlisten = {}\n",
-            folder(HOST_SOCKET),
-            self.address()?,
-            certificate(&format!("n{id}.pem")),
-            certificate(&format!("n{id}.key")),
-            certificate("authority.pem"),
-            peers.join(", "),
-            folder("off"),
-            folder("log"),
-            folder("admin.sock"),
-        ))
+             [safety]\nisolate = \"{isolate}\"\n\n"
+        );
+        (neighborhood, checker, format!("ttl_ms = {ttl_ms}\n"), more)
     }
 }
 
 impl Agent {
     /// Returns the folder of its steering log.
     pub(crate) fn log_directory(&self) -> PathBuf {
-        self.directory.join("log")
+        self.seat.directory.join("log")
+    }
+
+    /// Tells it where the others are.
+    ///
+    /// # Errors
+    ///
+    /// If it does not read its configuration again.
+    pub(crate) async fn meet(&self, known: &[(NodeId, String)]) -> anyhow::Result<()> {
+        std::fs::write(self.seat.file(), self.seat.configuration(known)?)?;
+        let request = "POST /reload HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
+            Content-Type: application/json\r\nContent-Length: 2\r\n\r\n{}";
+        self.ask(request).await.map(drop)
     }
 
     /// Waits until its status is as wished.
@@ -221,8 +253,13 @@ impl Agent {
     ///
     /// If it does not answer in what it should.
     pub(crate) async fn status(&self) -> anyhow::Result<Value> {
-        let mut stream = UnixStream::connect(self.directory.join("admin.sock")).await?;
         let request = "GET /status HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+        self.ask(request).await
+    }
+
+    async fn ask(&self, request: &str) -> anyhow::Result<Value> {
+        let socket = self.seat.directory.join("admin.sock");
+        let mut stream = UnixStream::connect(socket).await?;
         stream.write_all(request.as_bytes()).await?;
         let mut answer = Vec::new();
         tokio::time::timeout(PATIENCE, stream.read_to_end(&mut answer)).await??;

@@ -96,6 +96,39 @@ pub(crate) struct Plan<S: Staged> {
     pub(crate) directory: PathBuf,
 }
 
+/// How agents are set.
+#[derive(Clone, Debug)]
+pub(crate) enum Agents {
+    /// For an experiment.
+    Tuned(Tuning),
+    /// As they are for whoever says no more than they must be told.
+    Default {
+        /// Whether they are told that everybody is everybody's neighbor, because the service does not say who is.
+        everyone: bool,
+        /// The property file; empty for the service's own properties.
+        properties: &'static str,
+    },
+}
+
+/// All that is needed to start a cluster.
+#[derive(Debug)]
+pub(crate) struct Launch<'a, S: Staged> {
+    /// Its nodes with their settings.
+    pub(crate) nodes: &'a [(NodeId, S::Setup)],
+    /// Those of them that are started later, by [`Cluster::start_late`].
+    pub(crate) late: &'a [NodeId],
+    /// How much is done about violations.
+    pub(crate) steering: Steering,
+    /// The network.
+    pub(crate) link: Link,
+    /// How agents are set.
+    pub(crate) agents: Agents,
+    /// What all chance begins with.
+    pub(crate) seed: u64,
+    /// Where everything is written.
+    pub(crate) directory: &'a Path,
+}
+
 /// Something that happened in a cluster.
 #[derive(Debug)]
 pub(crate) enum Happening {
@@ -125,6 +158,9 @@ pub(crate) struct Cluster<S: Staged> {
     pub(crate) referee: Referee<S>,
     nodes: BTreeMap<NodeId, Node>,
     agents: BTreeMap<NodeId, Agent>,
+    /// What those nodes are started with that are not running yet.
+    late: BTreeMap<NodeId, node::Options>,
+    tell: mpsc::UnboundedSender<Box<Told>>,
     told: mpsc::UnboundedReceiver<Box<Told>>,
     records: mpsc::UnboundedReceiver<Box<Record>>,
 }
@@ -136,49 +172,112 @@ impl<S: Staged> Cluster<S> {
     ///
     /// If a process cannot be started or does not come up.
     pub(crate) async fn start(plan: &Plan<S>) -> anyhow::Result<Self> {
-        std::fs::create_dir_all(&plan.directory)?;
+        Self::launch(&Launch {
+            nodes: &plan.nodes,
+            late: &[],
+            steering: plan.steering,
+            link: plan.link,
+            agents: Agents::Tuned(plan.tuning.clone()),
+            seed: plan.seed,
+            directory: &plan.directory,
+        })
+        .await
+    }
+
+    /// As [`Cluster::start`]; nodes that are late have only their agent yet.
+    ///
+    /// # Errors
+    ///
+    /// If a process cannot be started or does not come up.
+    pub(crate) async fn launch(launch: &Launch<'_, S>) -> anyhow::Result<Self> {
+        std::fs::create_dir_all(launch.directory)?;
         // Sockets are named by absolute paths.
-        let directory = plan.directory.canonicalize()?;
+        let directory = launch.directory.canonicalize()?;
         let mut agents = BTreeMap::new();
         let (record, records) = mpsc::unbounded_channel();
-        if plan.steering != Steering::Off {
-            for agent in start_agents(plan, &directory).await? {
+        if launch.steering != Steering::Off {
+            for agent in start_agents(launch, &directory).await? {
                 agent.follow(record.clone());
                 agents.insert(agent.id, agent);
             }
         }
         let (tell, told) = mpsc::unbounded_channel();
-        let mut nodes = BTreeMap::new();
-        for (id, setup) in &plan.nodes {
+        let mut cluster = Self {
+            referee: Referee::new(),
+            nodes: BTreeMap::new(),
+            agents,
+            late: BTreeMap::new(),
+            tell,
+            told,
+            records,
+        };
+        for (id, setup) in launch.nodes {
             let own = directory.join(id.to_string());
             std::fs::create_dir_all(&own)?;
             let options = node::Options {
                 id: *id,
                 setup: serde_json::to_value(setup)?,
-                agent: (plan.steering != Steering::Off).then(|| own.join(HOST_SOCKET)),
-                link: plan.link,
-                seed: plan.seed.wrapping_add(u64::from(id.get())),
+                agent: (launch.steering != Steering::Off).then(|| own.join(HOST_SOCKET)),
+                link: launch.link,
+                seed: launch.seed.wrapping_add(u64::from(id.get())),
                 directory: own,
             };
-            nodes.insert(*id, Node::start(S::NAME, &options, tell.clone()).await?);
+            if launch.late.contains(id) {
+                cluster.late.insert(*id, options);
+            } else {
+                cluster.start_node(&options).await?;
+            }
         }
+        cluster.introduce().await?;
+        for (id, agent) in &mut cluster.agents {
+            if !launch.late.contains(id) {
+                agent
+                    .wait_until(|status| is_at_work(status, launch.steering))
+                    .await?;
+            }
+        }
+        Ok(cluster)
+    }
+
+    async fn start_node(&mut self, options: &node::Options) -> anyhow::Result<()> {
+        let node = Node::start(S::NAME, options, self.tell.clone()).await?;
+        self.nodes.insert(options.id, node);
+        Ok(())
+    }
+
+    /// Tells every node where the others are.
+    async fn introduce(&mut self) -> anyhow::Result<()> {
+        let nodes = self.nodes.values();
         let addresses: BTreeMap<NodeId, SocketAddr> =
-            nodes.values().map(|node| (node.id, node.address)).collect();
-        for node in nodes.values_mut() {
+            nodes.map(|node| (node.id, node.address)).collect();
+        for node in self.nodes.values_mut() {
             node.meet(&addresses).await?;
         }
-        for agent in agents.values_mut() {
-            agent
-                .wait_until(|status| is_at_work(status, plan.steering))
-                .await?;
-        }
-        Ok(Self {
-            referee: Referee::new(),
-            nodes,
-            agents,
-            told,
-            records,
-        })
+        Ok(())
+    }
+
+    /// Starts a node that is late, and tells the others where it is.
+    ///
+    /// # Errors
+    ///
+    /// If it does not come up.
+    pub(crate) async fn start_late(&mut self, node: NodeId) -> anyhow::Result<()> {
+        let options = self.late.remove(&node).context("a node that is late")?;
+        self.start_node(&options).await?;
+        self.introduce().await
+    }
+
+    /// Gives a node an order without waiting for its answer.
+    ///
+    /// # Errors
+    ///
+    /// If the node is gone.
+    pub(crate) async fn tell(&mut self, node: NodeId, order: &Value) -> anyhow::Result<()> {
+        let node = self
+            .nodes
+            .get_mut(&node)
+            .context("a node of this cluster")?;
+        node.tell(order).await.map(drop)
     }
 
     /// Returns the members.
@@ -331,30 +430,40 @@ impl<S: Staged> Cluster<S> {
     }
 }
 
-async fn start_agents<S: Staged>(plan: &Plan<S>, directory: &Path) -> anyhow::Result<Vec<Agent>> {
-    make_certificates::<S>(plan, directory).await?;
-    let seats = plan
-        .nodes
-        .iter()
-        .map(|(id, _)| Seat::new(*id, directory.join(id.to_string())))
-        .collect::<Result<Vec<_>, _>>()?;
-    let known = seats
-        .iter()
-        .map(|seat| Ok((seat.id, seat.address()?)))
-        .collect::<std::io::Result<Vec<_>>>()?;
+async fn start_agents<S: Staged>(
+    launch: &Launch<'_, S>,
+    directory: &Path,
+) -> anyhow::Result<Vec<Agent>> {
+    make_certificates::<S>(launch, directory).await?;
+    let ids = || launch.nodes.iter().map(|(id, _)| *id);
     let mut agents = Vec::new();
-    for seat in seats {
-        agents.push(
-            seat.start(S::NAME, &known, plan.steering, &plan.tuning)
-                .await?,
-        );
+    for id in ids() {
+        let seat = Seat {
+            id,
+            others: ids().filter(|other| *other != id).collect(),
+            directory: directory.join(id.to_string()),
+            service: S::NAME,
+            steering: launch.steering,
+            agents: launch.agents.clone(),
+        };
+        agents.push(seat.start().await?);
+    }
+    let known: Vec<(NodeId, String)> = agents
+        .iter()
+        .map(|agent| (agent.id, agent.address.clone()))
+        .collect();
+    for agent in &agents {
+        agent.meet(&known).await?;
     }
     Ok(agents)
 }
 
-async fn make_certificates<S: Staged>(plan: &Plan<S>, directory: &Path) -> anyhow::Result<()> {
+async fn make_certificates<S: Staged>(
+    launch: &Launch<'_, S>,
+    directory: &Path,
+) -> anyhow::Result<()> {
     let folder = directory.join("certificates");
-    let ids: Vec<String> = plan
+    let ids: Vec<String> = launch
         .nodes
         .iter()
         .map(|(id, _)| id.get().to_string())

@@ -50,6 +50,9 @@ pub(crate) struct Told {
     pub(crate) event: String,
     /// What was done about it.
     pub(crate) verdict: String,
+    /// The filter that decided so.
+    #[serde(default)]
+    pub(crate) filter: Value,
     /// The property that would have been broken.
     #[serde(default)]
     pub(crate) property: Option<String>,
@@ -129,6 +132,23 @@ impl Node {
     ///
     /// If it refuses, or is gone.
     pub(crate) async fn order(&mut self, order: &Value) -> anyhow::Result<Value> {
+        let answered = self.tell(order).await?;
+        match answered.await {
+            Ok(Ok(value)) => Ok(value),
+            Ok(Err(error)) => bail!("{} refuses {order}: {error}", self.id),
+            Err(_) => bail!("{} is gone", self.id),
+        }
+    }
+
+    /// Gives the node an order; its answer will come, to whoever still waits for it.
+    ///
+    /// # Errors
+    ///
+    /// If it is gone.
+    pub(crate) async fn tell(
+        &mut self,
+        order: &Value,
+    ) -> anyhow::Result<oneshot::Receiver<Result<Value, String>>> {
         let (answer, answered) = oneshot::channel();
         self.waiting
             .lock()
@@ -138,11 +158,7 @@ impl Node {
         line.push('\n');
         self.stdin.write_all(line.as_bytes()).await?;
         self.stdin.flush().await?;
-        match answered.await {
-            Ok(Ok(value)) => Ok(value),
-            Ok(Err(error)) => bail!("{} refuses {order}: {error}", self.id),
-            Err(_) => bail!("{} is gone", self.id),
-        }
+        Ok(answered)
     }
 
     /// Tells it where the others are.

@@ -7,8 +7,11 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 
+use chord::Chord;
+use correct::{Chain, Commit, Failover, Gossip, Lease};
 use paxos::Paxos;
 use randtree::RandTree;
+use scry::Program;
 
 use crate::process::{self, SERVICE};
 use crate::staged::Staged;
@@ -16,7 +19,8 @@ use crate::staged::Staged;
 /// What `--help` says of the other parts.
 pub(crate) const HELP: &str = "\
 Other parts of this executable:
-  lab service randtree|paxos …              the command line of a service, such as `lab service randtree check`
+  lab service NAME …                        the command line of a service, such as `lab service randtree check`;
+                                            randtree, chord, paxos, chain, commit, lease, failover or gossip
   lab agent|cert|explain|log|status|… …     the `scry` command line";
 
 /// What the `scry` command line knows that the lab passes on to it.
@@ -59,10 +63,9 @@ pub(crate) fn play() -> Option<ExitCode> {
 fn enter() {
     let inherited = std::env::var(SERVICE).ok();
     let named = || std::env::args().skip(1).find(|it| it != "service");
-    match inherited.or_else(named).as_deref() {
-        Some(RandTree::NAME) => scry::enter::<RandTree>(),
-        Some(Paxos::NAME) => scry::enter::<Paxos>(),
-        _ => {}
+    let name = inherited.or_else(named).unwrap_or_default();
+    if let Some(part) = part_of(&name) {
+        (part.enter)();
     }
 }
 
@@ -71,12 +74,44 @@ fn service(mut arguments: Vec<OsString>) -> ExitCode {
         0 | 1 => OsString::new(),
         _ => arguments.remove(1),
     };
-    match name.to_str() {
-        Some(RandTree::NAME) => ExitCode::from(scry::cli::run::<RandTree>(arguments)),
-        Some(Paxos::NAME) => ExitCode::from(scry::cli::run::<Paxos>(arguments)),
-        _ => {
-            eprintln!("error: lab service randtree|paxos …");
+    match name.to_str().and_then(part_of) {
+        Some(part) => ExitCode::from((part.run)(arguments)),
+        None => {
+            let names: Vec<&str> = PARTS.iter().map(|part| part.name).collect();
+            eprintln!("error: lab service {} …", names.join("|"));
             ExitCode::from(scry::cli::EXIT_USAGE)
         }
     }
+}
+
+/// What this executable can be for a service.
+struct Part {
+    name: &'static str,
+    enter: fn(),
+    run: fn(Vec<OsString>) -> u8,
+}
+
+impl Part {
+    const fn of<S: Staged + Program>() -> Self {
+        Self {
+            name: S::NAME,
+            enter: scry::enter::<S>,
+            run: scry::cli::run::<S>,
+        }
+    }
+}
+
+const PARTS: [Part; 8] = [
+    Part::of::<RandTree>(),
+    Part::of::<Chord>(),
+    Part::of::<Paxos>(),
+    Part::of::<Chain>(),
+    Part::of::<Commit>(),
+    Part::of::<Lease>(),
+    Part::of::<Failover>(),
+    Part::of::<Gossip>(),
+];
+
+fn part_of(name: &str) -> Option<&'static Part> {
+    PARTS.iter().find(|part| part.name == name)
 }

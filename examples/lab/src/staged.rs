@@ -1,5 +1,7 @@
 //! What the lab must know of a service beyond what scry knows: its name, and how a node is doing in a few words.
 
+use chord::Chord;
+use correct::{Chain, Commit, Failover, Gossip, Lease};
 use paxos::Paxos;
 use randtree::{Mode, RandTree};
 use scry::{NodeId, Program};
@@ -55,5 +57,92 @@ impl Staged for Paxos {
             Some(value) => format!("has chosen {value}"),
             None => "has chosen nothing".to_owned(),
         }
+    }
+}
+
+impl Staged for Chord {
+    const NAME: &'static str = "chord";
+
+    fn has_place(&self, _me: NodeId) -> bool {
+        self.mode == chord::Mode::Joined
+    }
+
+    fn brief(&self, _me: NodeId) -> String {
+        let name = |node: Option<NodeId>| node.map_or("?".to_owned(), |node| node.to_string());
+        match self.mode {
+            chord::Mode::Init => "out of the ring".to_owned(),
+            chord::Mode::Joining => "joining".to_owned(),
+            chord::Mode::Joined => {
+                let (before, after) = (name(self.predecessor), name(self.successor));
+                format!("between {before} and {after}")
+            }
+        }
+    }
+}
+
+impl Staged for Chain {
+    const NAME: &'static str = "chain";
+
+    fn has_place(&self, _me: NodeId) -> bool {
+        true
+    }
+
+    fn brief(&self, _me: NodeId) -> String {
+        let (applied, acknowledged) = (self.applied, self.acknowledged);
+        format!("{applied} applied, {acknowledged} acknowledged")
+    }
+}
+
+impl Staged for Commit {
+    const NAME: &'static str = "commit";
+
+    fn has_place(&self, _me: NodeId) -> bool {
+        true
+    }
+
+    fn brief(&self, _me: NodeId) -> String {
+        let (begun, decided) = (self.begun, self.decided);
+        format!("{begun} begun, {decided} decided")
+    }
+}
+
+impl Staged for Lease {
+    const NAME: &'static str = "lease";
+
+    fn has_place(&self, _me: NodeId) -> bool {
+        true
+    }
+
+    fn brief(&self, _me: NodeId) -> String {
+        let does = match (self.holds, self.asked) {
+            (true, _) => "holds the lock",
+            (false, Some(_)) => "wants the lock",
+            (false, None) => "idle",
+        };
+        does.to_owned()
+    }
+}
+
+impl Staged for Failover {
+    const NAME: &'static str = "failover";
+
+    fn has_place(&self, _me: NodeId) -> bool {
+        self.view > 0
+    }
+
+    fn brief(&self, _me: NodeId) -> String {
+        format!("view {}, {} stored", self.view, self.stored)
+    }
+}
+
+impl Staged for Gossip {
+    const NAME: &'static str = "gossip";
+
+    fn has_place(&self, _me: NodeId) -> bool {
+        true
+    }
+
+    fn brief(&self, _me: NodeId) -> String {
+        format!("knows of {}", self.counts.values().sum::<u32>())
     }
 }

@@ -66,6 +66,30 @@ fn percentile(sorted: &[f64], per_cent: usize) -> f64 {
     sorted.get(rank - 1).copied().unwrap_or_default()
 }
 
+/// Returns the time within which `per_cent` of some sorted times in whole milliseconds lie. Each stands for any time that
+/// is rounded to it, so that the answer is not in whole milliseconds: half of 9, 10, 10, 11 lie within 10.
+pub(crate) fn within(sorted: &[f64], per_cent: f64) -> f64 {
+    let rank = sorted.len() as f64 * per_cent / 100.0;
+    let at = (rank.ceil() as usize).max(1) - 1;
+    let Some(&value) = sorted.get(at) else {
+        return 0.0;
+    };
+    let below = sorted.partition_point(|&it| it < value) as f64;
+    let equal = sorted.partition_point(|&it| it <= value) as f64 - below;
+    (value - 0.5 + (rank - below) / equal).max(0.0)
+}
+
+/// Returns the middle one of some values, or the mean of the middle two.
+pub(crate) fn median(values: &[f64]) -> f64 {
+    let sorted = sorted(values);
+    let half = sorted.len() / 2;
+    match (sorted.get(half), sorted.len() % 2) {
+        (None, _) => 0.0,
+        (Some(&middle), 1) => middle,
+        (Some(&upper), _) => (sorted[half - 1] + upper) / 2.0,
+    }
+}
+
 /// Compares two samples; there is nothing to say if one is empty.
 pub(crate) fn compare(left: &[f64], right: &[f64]) -> Option<Likeness> {
     let (left, right) = (sorted(left), sorted(right));
@@ -128,6 +152,25 @@ mod tests {
         assert!((summary.deviation - 29.011_491).abs() < 1e-6);
         assert_eq!(Summary::of(&[]), Summary::default());
         assert_eq!(Summary::of(&[7.0]).p99, 7.0);
+    }
+
+    #[test]
+    fn times_in_whole_milliseconds_have_percentiles_in_between() {
+        assert_eq!(within(&[9.0, 10.0, 10.0, 11.0], 50.0), 10.0);
+        assert_eq!(within(&[10.0; 4], 50.0), 10.0);
+        assert_eq!(
+            within(&[10.0, 10.0, 10.0, 11.0], 50.0),
+            10.0 - 0.5 + 2.0 / 3.0
+        );
+        assert_eq!(within(&[3.0, 8.0], 100.0), 8.5);
+        assert_eq!((within(&[0.0], 1.0), within(&[], 50.0)), (0.0, 0.0));
+    }
+
+    #[test]
+    fn a_median_is_the_middle() {
+        assert_eq!(median(&[3.0, 1.0, 2.0]), 2.0);
+        assert_eq!(median(&[4.0, 1.0]), 2.5);
+        assert_eq!(median(&[]), 0.0);
     }
 
     #[test]

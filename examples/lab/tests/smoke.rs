@@ -114,6 +114,42 @@ fn one_story_of_paxos_breaks_without_agents() {
 }
 
 #[test]
+fn a_correct_service_goes_through_the_gauntlet() {
+    let folder = Folder::new("gauntlet");
+    let arguments = [
+        "gauntlet",
+        "--services",
+        "chain",
+        "--seconds",
+        "3",
+        "--rounds",
+        "1",
+        "--json",
+    ];
+    let output = lab(&arguments, &folder).output().expect("the lab runs");
+    let result = json(&output);
+    let services = result["services"].as_array().expect("there are services");
+    assert_eq!(services.len(), 1);
+    let service = &services[0];
+    assert_eq!(service["name"], "chain");
+    for way in ["off", "steer"] {
+        let figures = &service[way];
+        for figure in ["events", "asked", "answered", "p50_ms", "p99_ms"] {
+            assert!(figures[figure].as_f64() > Some(0.0), "{way} {figure}");
+        }
+        assert!(figures["answered"].as_f64() <= figures["asked"].as_f64());
+    }
+    for count in ["filters_acted", "vetoes", "held", "resets"] {
+        assert!(service["steer"][count].is_u64(), "{count}");
+    }
+    assert_eq!(service["violations"], service["steer"]["violations"]);
+    assert_eq!(service["off"]["violations"], 0);
+    assert_eq!(service["off"]["unseen"], 0);
+    assert!(service["verdict"]["pass"].is_boolean());
+    assert_eq!(processes(&folder.0), BTreeSet::new());
+}
+
+#[test]
 fn whoever_ends_the_lab_ends_its_cluster() {
     for signal in [Signal::SIGINT, Signal::SIGKILL] {
         let folder = Folder::new(&format!("end-{}", signal as i32));
@@ -141,10 +177,15 @@ fn what_cannot_be_understood_is_said() {
         .expect("the lab runs");
     assert_eq!(output.status.code(), Some(64));
     let output = Command::new(LAB)
-        .args(["service", "chord"])
+        .args(["service", "cord"])
         .output()
         .expect("the lab runs");
     assert_eq!(output.status.code(), Some(64));
+    let output = Command::new(LAB)
+        .args(["gauntlet", "--services", "chain,chian"])
+        .output()
+        .expect("the lab runs");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("there is no service \"chian\""));
     let output = Command::new(LAB)
         .args(["randtree", "--bugs", "nothing"])
         .output()

@@ -10,10 +10,12 @@ use std::sync::mpsc as lines;
 use std::thread;
 
 use scry_protocol::NodeId;
+use scry_protocol::limit::PAST_ENTRIES_MAX;
 use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 
+use crate::checkpoint::past::ENTRIES_MAX;
 use crate::cli::{EXIT_FINE, EXIT_PANIC, EXIT_SYSTEM, EXIT_USAGE, check};
 use crate::hook;
 use crate::program::Program;
@@ -52,6 +54,10 @@ pub struct Node {
     /// an empty network.
     #[arg(long)]
     no_channel_state: bool,
+    /// Of so many nodes messages and checkpoints say when they last changed, so that what is known of a neighbor is judged
+    /// with only where it may stand beside this node's state. With 0 they say a number only, and less can be judged.
+    #[arg(long, value_name = "COUNT", default_value_t = ENTRIES_MAX)]
+    past_entries: usize,
     /// A directory for what survives the process. It belongs to this node alone.
     #[arg(long, value_name = "DIRECTORY")]
     disk: Option<PathBuf>,
@@ -220,6 +226,7 @@ fn options<S: Program>(arguments: &Node) -> Result<Options<S>, Vec<String>> {
     if arguments.no_channel_state {
         hook.channels = None;
     }
+    hook.past_entries_max = arguments.past_entries.min(PAST_ENTRIES_MAX);
     hook.numbers = arguments.disk.as_ref().map(|disk| disk.join("numbers"));
     Ok(Options {
         listen: arguments.listen,

@@ -19,16 +19,18 @@ fn member(number: u32, service: Lease, due_ms: Option<u64>, before_ms: u64) -> M
         timers: due_ms.map(|_| ()).into_iter().collect(),
         ticks: 0,
         panic: None,
+        down: false,
     };
     let readings = Readings {
         event_ms: NOW - before_ms,
         due_ms: due_ms.into_iter().collect(),
     };
     let (state, timers) =
-        capture::write_with_readings(&ASKING, &local, &[], Some(&readings)).expect("plain values");
+        capture::write_with(&ASKING, &local, &[], &[], Some(&readings)).expect("plain values");
     let content = Content {
         incarnation: Incarnation::new(1),
         born: CheckpointNumber::from(1),
+        past: scry_protocol::Past::default(),
         state,
         timers,
         channels: None,

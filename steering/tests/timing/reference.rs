@@ -152,6 +152,7 @@ impl Reference<'_> {
             timers: Vec::new(),
             ticks: 0,
             panic: None,
+            down: false,
         };
         let mut dice = Dice::new(0, Stamp::from_millis(NOW), 0);
         let settings = &self.settings[id.get() as usize];

@@ -1,0 +1,328 @@
+//! The services: which nodes they have, what is asked of them, which faults they meet, and when a request is answered.
+//!
+//! Rates are modest, so that a cluster with all its agents does not use up two cores.
+
+use chord::Chord;
+use correct::{Chain, Commit, Failover, Gossip, Lease, chain, commit, failover, gossip, lease};
+use paxos::Paxos;
+use randtree::RandTree;
+use scry::NodeId;
+
+use crate::draw::Draw;
+use crate::staged::Staged;
+
+/// What the lab must know of a service to send it through the gauntlet.
+pub(crate) trait Contestant: Staged {
+    /// The property file its agents are given; empty for the service's own properties.
+    const PROPERTIES: &'static str = "";
+    /// Whether agents must be told who is whose neighbor: everybody is everybody's.
+    const EVERYONE: bool = false;
+    /// How many nodes it has: 1, 2, 3 and so on.
+    const NODES: u32;
+    /// The node that is started late.
+    const LATE: u32;
+    /// Which share of its datagrams is lost.
+    const LOSS: f64 = 0.0;
+    /// How often a second its application asks for something, on average.
+    const CALLS_PER_SECOND: f64;
+    /// How often a minute a node is reset, on average.
+    const RESETS_PER_MINUTE: f64 = 12.0;
+    /// How often a minute a node is cut off for a while, on average.
+    const CUTS_PER_MINUTE: f64 = 0.0;
+    /// The first and the last of the nodes that may be.
+    const CUT_NODES: (u32, u32) = (1, Self::NODES);
+    /// Whether what was asked of a node is forgotten when it is reset.
+    const FORGETS: bool = false;
+    /// What tells whether a request was answered.
+    type Ticket: std::fmt::Debug;
+
+    /// Returns the settings of a node.
+    fn settings(me: NodeId, members: &[NodeId], buggy: bool) -> Self::Setup;
+
+    /// Returns what is asked of a node that was started or reset.
+    fn greeting() -> Option<Self::Call> {
+        None
+    }
+
+    /// Returns what the application asks the `number`th time, counted from 1, and of whom.
+    fn requests(number: u32, draw: &mut Draw) -> Vec<(NodeId, Self::Call)> {
+        let _ = (number, draw);
+        Vec::new()
+    }
+
+    /// Returns the ticket of a request that this node has just handled.
+    fn ticket(&self, me: NodeId, call: &Self::Call) -> Self::Ticket;
+
+    /// Tells whether a request of this node's application was answered.
+    fn has_answered(&self, me: NodeId, ticket: &Self::Ticket) -> bool;
+}
+
+/// Returns one of the nodes `from..=to`.
+pub(crate) fn some(draw: &mut Draw, from: u32, to: u32) -> NodeId {
+    let offset = draw.below((to - from + 1) as usize);
+    NodeId::new(from + u32::try_from(offset).unwrap_or_default())
+}
+
+impl Contestant for Chain {
+    const PROPERTIES: &'static str = chain::PROPERTIES;
+    const NODES: u32 = 3;
+    const LATE: u32 = 2;
+    const CALLS_PER_SECOND: f64 = 10.0;
+    type Ticket = u32;
+
+    fn settings(_: NodeId, members: &[NodeId], buggy: bool) -> chain::Setup {
+        chain::Setup {
+            trusting: buggy,
+            ..chain::Setup::new(members)
+        }
+    }
+
+    fn requests(request: u32, draw: &mut Draw) -> Vec<(NodeId, chain::Call)> {
+        let key = u8::try_from(draw.below(8)).unwrap_or_default();
+        let value = request;
+        let write = chain::Call::Write {
+            request,
+            key,
+            value,
+        };
+        vec![(NodeId::new(1), write)]
+    }
+
+    fn ticket(&self, _: NodeId, chain::Call::Write { request, .. }: &chain::Call) -> u32 {
+        *request
+    }
+
+    fn has_answered(&self, _: NodeId, request: &u32) -> bool {
+        self.answered >= *request
+    }
+}
+
+impl Contestant for Commit {
+    const PROPERTIES: &'static str = commit::PROPERTIES;
+    const NODES: u32 = 4;
+    const LATE: u32 = 4;
+    const LOSS: f64 = 0.01;
+    const CALLS_PER_SECOND: f64 = 2.5;
+    type Ticket = u32;
+
+    fn settings(me: NodeId, members: &[NodeId], buggy: bool) -> commit::Setup {
+        commit::Setup {
+            impatient: buggy,
+            ..commit::Setup::new(me, members)
+        }
+    }
+
+    fn requests(request: u32, draw: &mut Draw) -> Vec<(NodeId, commit::Call)> {
+        let cost = 1 + u32::try_from(draw.below(10)).unwrap_or_default();
+        vec![(NodeId::new(1), commit::Call::Transfer { request, cost })]
+    }
+
+    fn ticket(&self, _: NodeId, commit::Call::Transfer { request, .. }: &commit::Call) -> u32 {
+        *request
+    }
+
+    fn has_answered(&self, _: NodeId, request: &u32) -> bool {
+        self.answered >= *request
+    }
+}
+
+impl Contestant for Lease {
+    const PROPERTIES: &'static str = lease::PROPERTIES;
+    const NODES: u32 = 4;
+    const LATE: u32 = 4;
+    const LOSS: f64 = 0.01;
+    const CALLS_PER_SECOND: f64 = 1.2;
+    const RESETS_PER_MINUTE: f64 = 8.0;
+    const FORGETS: bool = true;
+    type Ticket = u32;
+
+    fn settings(_: NodeId, members: &[NodeId], buggy: bool) -> lease::Setup {
+        lease::Setup {
+            overstay: buggy,
+            ..lease::Setup::new(members)
+        }
+    }
+
+    fn requests(request: u32, draw: &mut Draw) -> Vec<(NodeId, lease::Call)> {
+        // One in eight takes longer than a lease lasts.
+        let ms = if draw.below(8) == 0 { 2000 } else { 200 };
+        let work = lease::Call::Work { request, ms };
+        vec![(some(draw, 2, Self::NODES), work)]
+    }
+
+    fn ticket(&self, _: NodeId, lease::Call::Work { request, .. }: &lease::Call) -> u32 {
+        *request
+    }
+
+    fn has_answered(&self, _: NodeId, request: &u32) -> bool {
+        self.answered >= *request
+    }
+}
+
+impl Contestant for Failover {
+    const PROPERTIES: &'static str = failover::PROPERTIES;
+    const NODES: u32 = 5;
+    const LATE: u32 = 4;
+    const LOSS: f64 = 0.01;
+    const CALLS_PER_SECOND: f64 = 5.0;
+    // A reset is over too soon for anybody to be taken for dead.
+    const CUTS_PER_MINUTE: f64 = 6.0;
+    const CUT_NODES: (u32, u32) = (2, 4);
+    type Ticket = u32;
+
+    fn settings(_: NodeId, members: &[NodeId], buggy: bool) -> failover::Setup {
+        failover::Setup {
+            alone: buggy,
+            ..failover::Setup::new(members)
+        }
+    }
+
+    fn requests(request: u32, _: &mut Draw) -> Vec<(NodeId, failover::Call)> {
+        let value = request;
+        let write = failover::Call::Write { request, value };
+        vec![(NodeId::new(Self::NODES), write)]
+    }
+
+    fn ticket(&self, _: NodeId, failover::Call::Write { request, .. }: &failover::Call) -> u32 {
+        *request
+    }
+
+    fn has_answered(&self, _: NodeId, request: &u32) -> bool {
+        self.answered >= *request
+    }
+}
+
+impl Contestant for Gossip {
+    const PROPERTIES: &'static str = gossip::PROPERTIES;
+    const NODES: u32 = 4;
+    const LATE: u32 = 4;
+    const LOSS: f64 = 0.02;
+    const CALLS_PER_SECOND: f64 = 4.0;
+    type Ticket = u32;
+
+    fn settings(_: NodeId, members: &[NodeId], buggy: bool) -> gossip::Setup {
+        gossip::Setup {
+            deltas: buggy,
+            ..gossip::Setup::new(members)
+        }
+    }
+
+    fn requests(_: u32, draw: &mut Draw) -> Vec<(NodeId, gossip::Call)> {
+        vec![(some(draw, 1, Self::NODES), gossip::Call::Add)]
+    }
+
+    fn ticket(&self, me: NodeId, _: &gossip::Call) -> u32 {
+        self.counts.get(&me).copied().unwrap_or_default()
+    }
+
+    fn has_answered(&self, _: NodeId, count: &u32) -> bool {
+        self.answered >= *count
+    }
+}
+
+impl Contestant for RandTree {
+    const NODES: u32 = 6;
+    const LATE: u32 = 6;
+    // Its joins are its load: whoever is reset joins again.
+    const CALLS_PER_SECOND: f64 = 0.0;
+    const RESETS_PER_MINUTE: f64 = 80.0;
+    const FORGETS: bool = true;
+    type Ticket = ();
+
+    fn settings(_: NodeId, members: &[NodeId], buggy: bool) -> randtree::Setup {
+        randtree::Setup {
+            bootstrap: members.iter().copied().take(1).collect(),
+            degree_max: 2,
+            bugs: randtree::Bugs {
+                update_sibling: buggy,
+                new_root: buggy,
+                ..randtree::Bugs::default()
+            },
+            ..randtree::Setup::default()
+        }
+    }
+
+    fn greeting() -> Option<randtree::Call> {
+        Some(randtree::Call::Join)
+    }
+
+    fn ticket(&self, _: NodeId, _: &randtree::Call) {}
+
+    fn has_answered(&self, me: NodeId, (): &()) -> bool {
+        self.has_place(me)
+    }
+}
+
+impl Contestant for Chord {
+    const NODES: u32 = 5;
+    const LATE: u32 = 5;
+    const CALLS_PER_SECOND: f64 = 0.0;
+    const RESETS_PER_MINUTE: f64 = 80.0;
+    const FORGETS: bool = true;
+    type Ticket = ();
+
+    fn settings(_: NodeId, members: &[NodeId], buggy: bool) -> chord::Setup {
+        chord::Setup {
+            bugs: chord::Bugs {
+                self_predecessor: buggy,
+                ..chord::Bugs::default()
+            },
+            ..chord::Setup::new(members.iter().copied().take(2))
+        }
+    }
+
+    fn greeting() -> Option<chord::Call> {
+        Some(chord::Call::Join)
+    }
+
+    fn ticket(&self, _: NodeId, _: &chord::Call) {}
+
+    fn has_answered(&self, me: NodeId, (): &()) -> bool {
+        self.has_place(me)
+    }
+}
+
+impl Contestant for Paxos {
+    const EVERYONE: bool = true;
+    const NODES: u32 = 3;
+    const LATE: u32 = 3;
+    const LOSS: f64 = 0.02;
+    const CALLS_PER_SECOND: f64 = 3.0;
+    type Ticket = paxos::Index;
+
+    fn settings(me: NodeId, members: &[NodeId], buggy: bool) -> paxos::Setup {
+        paxos::Setup {
+            part: paxos::Part::Replica,
+            acceptors: members.to_vec(),
+            value: me.get(),
+            rounds: u32::MAX,
+            indices: u32::MAX,
+            bugs: paxos::Bugs {
+                last_promise: buggy,
+                ..paxos::Bugs::default()
+            },
+        }
+    }
+
+    /// Proposes a value for the next index; every third time two nodes want it at once.
+    fn requests(number: u32, draw: &mut Draw) -> Vec<(NodeId, paxos::Call)> {
+        let index = number - 1;
+        let first = some(draw, 1, Self::NODES);
+        let second = NodeId::new(first.get() % Self::NODES + 1);
+        let both = [first, second].into_iter();
+        let propose = |node: NodeId| {
+            let value = node.get();
+            (node, paxos::Call::Propose { index, value })
+        };
+        let count = if number.is_multiple_of(3) { 2 } else { 1 };
+        both.take(count).map(propose).collect()
+    }
+
+    fn ticket(&self, _: NodeId, paxos::Call::Propose { index, .. }: &paxos::Call) -> u32 {
+        *index
+    }
+
+    fn has_answered(&self, _: NodeId, index: &u32) -> bool {
+        self.chosen.contains_key(index)
+    }
+}

@@ -1,0 +1,186 @@
+//! What is done to a cluster when: drawn from a seed before anything runs, so that two runs meet the same.
+
+use std::ops::Range;
+use std::time::Duration;
+
+use scry::NodeId;
+
+use super::contestant::{Contestant, some};
+use crate::draw::Draw;
+
+/// Requests and resets come after this share of the time, or so many seconds: agents have then seen the service at rest.
+const QUIET: (f64, f64) = (0.2, 12.0);
+/// A node is late by this share of the time, or so many seconds, after the first requests.
+const LATE_BY: (f64, f64) = (1.0 / 30.0, 2.0);
+/// No node is reset so shortly before the end.
+const RESETS_UNTIL: f64 = 1.5;
+/// How long a node is cut off.
+const CUT_FOR: f64 = 2.0;
+/// How long after its reset a node is asked for something again.
+const GREETING_AFTER: f64 = 0.3;
+/// How long after each other the nodes of a fresh cluster are greeted.
+const GREETING_EVERY: f64 = 0.15;
+
+/// Something to be done.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Deed<C> {
+    /// The application asks for something.
+    Call(NodeId, C),
+    /// A node loses what is not on its disk.
+    Reset {
+        /// Which.
+        node: NodeId,
+        /// Whether its peers see their connections break at once.
+        notice: bool,
+    },
+    /// Nothing passes between a node and the others.
+    Cut(NodeId),
+    /// Everything passes again.
+    Heal(NodeId),
+    /// A node that is late starts.
+    Start(NodeId),
+}
+
+/// A deed and its time since the start.
+pub(crate) type Act<C> = (Duration, Deed<C>);
+
+/// Draws everything that is done within a time. In `calm` runs the late node starts before there is any load.
+pub(crate) fn script<S: Contestant>(time: Duration, seed: u64, calm: bool) -> Vec<Act<S::Call>> {
+    let mut draw = Draw::new(seed);
+    let end = time.as_secs_f64();
+    let part = |(share, most): (f64, f64)| (end * share).min(most);
+    let load_from = part(QUIET);
+    let late = NodeId::new(S::LATE);
+    let late_at = match calm {
+        true => load_from / 4.0,
+        false => load_from + part(LATE_BY),
+    };
+    let mut acts = vec![(late_at, Deed::Start(late))];
+    greet::<S>(&mut acts, late_at, late);
+    let early = (1..=S::NODES).map(NodeId::new).filter(|&node| node != late);
+    for (turn, node) in early.enumerate() {
+        greet::<S>(
+            &mut acts,
+            turn as f64 * GREETING_EVERY - GREETING_AFTER,
+            node,
+        );
+    }
+    let mut number = 0;
+    for at in moments(&mut draw, S::CALLS_PER_SECOND, load_from..end) {
+        number += 1;
+        let calls = S::requests(number, &mut draw).into_iter();
+        // Nobody asks a node that does not run yet.
+        let calls = calls.filter(|(node, _)| *node != late || at > late_at);
+        acts.extend(calls.map(|(node, call)| (at, Deed::Call(node, call))));
+    }
+    let span = load_from..end - RESETS_UNTIL;
+    for at in moments(&mut draw, S::RESETS_PER_MINUTE / 60.0, span) {
+        let node = some(&mut draw, 1, S::NODES);
+        let notice = draw.unit() < 0.5;
+        if node != late || at > late_at {
+            acts.push((at, Deed::Reset { node, notice }));
+            greet::<S>(&mut acts, at, node);
+        }
+    }
+    let span = load_from..end - CUT_FOR - RESETS_UNTIL;
+    let mut healed_at = 0.0;
+    for at in moments(&mut draw, S::CUTS_PER_MINUTE / 60.0, span) {
+        let node = some(&mut draw, S::CUT_NODES.0, S::CUT_NODES.1);
+        // One at a time.
+        if at > healed_at && (node != late || at > late_at) {
+            healed_at = at + CUT_FOR;
+            acts.push((at, Deed::Cut(node)));
+            acts.push((healed_at, Deed::Heal(node)));
+        }
+    }
+    acts.sort_by(|(a, _), (b, _)| a.total_cmp(b));
+    let timed = |(at, deed): (f64, _)| (Duration::from_secs_f64(at.max(0.0)), deed);
+    acts.into_iter().map(timed).collect()
+}
+
+/// Draws moments that come `rate` times a second on average.
+fn moments(draw: &mut Draw, rate: f64, span: Range<f64>) -> Vec<f64> {
+    let mut moments = Vec::new();
+    if rate > 0.0 {
+        let mut at = span.start + draw.wait(rate);
+        while at < span.end {
+            moments.push(at);
+            at += draw.wait(rate);
+        }
+    }
+    moments
+}
+
+/// Adds what is asked of a node that starts at a time.
+fn greet<S: Contestant>(acts: &mut Vec<(f64, Deed<S::Call>)>, at: f64, node: NodeId) {
+    let greeting = S::greeting().map(|call| (at + GREETING_AFTER, Deed::Call(node, call)));
+    acts.extend(greeting);
+}
+
+#[cfg(test)]
+mod tests {
+    use correct::{Chain, Failover, Gossip};
+    use randtree::RandTree;
+
+    use super::*;
+
+    const MINUTE: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn a_seed_decides_everything() {
+        assert_eq!(
+            script::<Chain>(MINUTE, 1, false),
+            script::<Chain>(MINUTE, 1, false)
+        );
+        assert_ne!(
+            script::<Chain>(MINUTE, 1, false),
+            script::<Chain>(MINUTE, 2, false)
+        );
+    }
+
+    #[test]
+    fn a_minute_has_its_load_its_resets_and_a_late_start() {
+        let acts = script::<Gossip>(MINUTE, 1, false);
+        assert!(acts.is_sorted_by_key(|(at, _)| *at));
+        let count = |is_it: fn(&Deed<_>) -> bool| acts.iter().filter(|(_, it)| is_it(it)).count();
+        let calls = count(|it| matches!(it, Deed::Call(..)));
+        assert!((140..250).contains(&calls), "{calls}");
+        let resets = count(|it| matches!(it, Deed::Reset { .. }));
+        assert!((4..25).contains(&resets), "{resets}");
+        assert_eq!(count(|it| matches!(it, Deed::Start(_))), 1);
+    }
+
+    #[test]
+    fn who_is_cut_off_comes_back_before_another_is() {
+        let acts = script::<Failover>(MINUTE, 1, true);
+        let mut cut = None;
+        let mut cuts = 0;
+        for (_, deed) in acts {
+            match deed {
+                Deed::Cut(node) => {
+                    assert_eq!(cut.replace(node), None);
+                    cuts += 1;
+                }
+                Deed::Heal(node) => assert_eq!(cut.take(), Some(node)),
+                _ => {}
+            }
+        }
+        assert!(cut.is_none() && (1..12).contains(&cuts), "{cuts}");
+    }
+
+    #[test]
+    fn nobody_asks_a_node_that_does_not_run() {
+        for seed in 0..20 {
+            let acts = script::<RandTree>(MINUTE, seed, seed % 2 == 0);
+            let late = NodeId::new(RandTree::LATE);
+            let first = acts.iter().find(|(_, deed)| match deed {
+                Deed::Call(node, _)
+                | Deed::Reset { node, .. }
+                | Deed::Cut(node)
+                | Deed::Heal(node)
+                | Deed::Start(node) => *node == late,
+            });
+            assert!(matches!(first, Some((_, Deed::Start(_)))));
+        }
+    }
+}
