@@ -112,7 +112,7 @@ async fn held_messages_come_in_order_when_the_filter_ends() {
     let mut steered = steered().await;
     steered.agent.install(words(), Action::Hold).await;
     provoke(&steered, Way::Stream, Ruling::Hold).await;
-    let captured = checkpoint(&mut steered.agent, 40).await;
+    let captured = checkpoint(&mut steered.agent, 1 << 50).await;
     let [held] = captured.kept.as_slice() else {
         panic!("one message is held: {captured:?}");
     };
@@ -172,7 +172,7 @@ async fn the_news_of_a_lost_connection_waits_until_the_filter_ends() {
     let before = steered.two.state().await.expect("it lives");
     assert_eq!(before.connected, [ONE], "it takes the connection for open");
     // Whoever searches from a checkpoint knows that the news will come.
-    let captured = checkpoint(&mut steered.agent, 40).await;
+    let captured = checkpoint(&mut steered.agent, 1 << 50).await;
     let [lost] = captured.kept.as_slice() else {
         panic!("one thing is kept back: {captured:?}");
     };
