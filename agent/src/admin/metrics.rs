@@ -6,6 +6,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
+use crate::controller::harm::Pace;
 use crate::controller::status::PropertyStatus;
 use crate::daemon::Status;
 
@@ -190,6 +191,27 @@ fn steering(metrics: &mut Metrics, status: &Status) {
         level(status.steering.past_paths as u64),
     );
     by_property(metrics, status);
+    let paces = [
+        ("none", status.steering.pace_free),
+        ("in force", status.steering.pace_steered),
+    ];
+    let a_minute = |count: fn(&Pace) -> u64| {
+        let of = |(filters, pace): &(&str, Pace)| {
+            let labels = vec![("filters", (*filters).to_owned())];
+            (labels, level(count(pace) * 60_000 / pace.elapsed_ms.max(1)))
+        };
+        paces.iter().map(of).collect::<Vec<_>>()
+    };
+    metrics.level(
+        "events_per_minute",
+        "Events handled a minute, without filters that act and with such in force",
+        a_minute(|pace| pace.events),
+    );
+    metrics.level(
+        "calls_per_minute",
+        "Calls answered a minute, without filters that act and with such in force",
+        a_minute(|pace| pace.calls),
+    );
     let counts = serde_json::to_value(&status.steering.counts).expect("counts can be written");
     let Some(counts) = counts.as_object() else {
         return;

@@ -211,6 +211,44 @@ impl Controller {
             .collect()
     }
 
+    /// Properties that do too much harm are in audit from now on.
+    pub(super) fn fall_back(&mut self, now: Time, fallen: Vec<harm::Fallen>) {
+        for harm::Fallen {
+            property,
+            why,
+            until,
+        } in fallen
+        {
+            self.counts.harm_fallbacks += 1;
+            self.log(What::Harm {
+                mode: Word(self.mode_of(&property)),
+                property,
+                why,
+                pause_ms: until.map(|until| until.millis_since(now)),
+            });
+        }
+        self.settled = None;
+        self.tell_rules();
+        self.lower_filters(now);
+    }
+
+    /// Properties whose pause is over may do again what they may.
+    pub(super) fn end_pauses(&mut self, now: Time) {
+        let back = self.harm.handle_timeout(now);
+        for fallen in &back {
+            self.log(What::Harm {
+                mode: Word(self.mode_of(&fallen.property)),
+                property: fallen.property.clone(),
+                why: "the pause is over".to_owned(),
+                pause_ms: None,
+            });
+        }
+        if !back.is_empty() {
+            self.settled = None;
+            self.tell_rules();
+        }
+    }
+
     pub(super) fn tell_mode(&mut self, mode: Mode) {
         if self.host.is_some() {
             self.outputs

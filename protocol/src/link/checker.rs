@@ -66,7 +66,7 @@ pub struct Job {
     /// Whether the snapshot shows every node the service has. If not, properties that further nodes could mend are
     /// unknown.
     pub whole: bool,
-    /// How much may be done about properties, by name; those without an entry may be steered. What is off is not looked at.
+    /// Properties in another mode than most, by name. What is off is not looked at.
     #[serde(with = "limit::List::<PROPERTIES_MAX>")]
     pub modes: Vec<PropertyMode>,
 }

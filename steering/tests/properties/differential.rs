@@ -203,7 +203,12 @@ impl Author {
                 format!("{a}.id == {b}.id")
             }
             10 => format!("\"Recovery\" in {}.timers", self.node(1)),
-            _ if self.beyond => format!("distinct({})", self.list(1)),
+            _ if self.beyond => match self.pick(4) {
+                0 => format!("distinct({})", self.list(1)),
+                1 => format!("sets.contains({}, {})", self.list(1), self.list(1)),
+                2 => format!("sets.intersects({}, {})", self.list(1), self.list(1)),
+                _ => format!("sets.equivalent({}, {})", self.list(1), self.list(1)),
+            },
             _ => format!("{}.log.commit > {}.term", self.node(1), self.node(1)),
         }
     }

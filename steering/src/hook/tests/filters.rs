@@ -9,7 +9,7 @@ use scry_protocol::link::host::{
 use scry_protocol::{Digest, FilterId, NodeId, RunId, Transport, ViolationId};
 
 use crate::hook::tests::rig::{NOW, PEER, Rig, capture, filter, join, message, until};
-use crate::hook::{Disarm, INSTALLED_MAX, Occurrence, Request, Verdict};
+use crate::hook::{Disarm, INSTALLED_MAX, Kept, Occurrence, Request, Verdict};
 
 fn id(filter: u64) -> FilterId {
     FilterId::new(filter)
@@ -66,6 +66,45 @@ fn a_89_a_filter_with_a_content_matches_that_content_only() {
     rig.install([filter(1, matcher, Action::Drop)]);
     assert_eq!(rig.message("Join", PEER, b"another"), Verdict::Run);
     assert_eq!(rig.message("Join", PEER, b"this one"), Verdict::Drop(id(1)));
+}
+
+#[test]
+fn what_filters_take_from_the_service_is_counted_by_property() {
+    let mut rig = Rig::new();
+    let call = Matcher::Call {
+        kind: "Put".to_owned(),
+        content: None,
+    };
+    let mut refuse = filter(2, call.clone(), Action::Refuse);
+    refuse.property = "no double".to_owned();
+    let mut watch = filter(3, call, Action::Refuse);
+    watch.property = "only watched".to_owned();
+    watch.mode = Mode::Audit;
+    let mut reset = join(1, Action::Reset);
+    reset.property = "one root".to_owned();
+    rig.install([reset, refuse, watch]);
+    assert_eq!(rig.message("Join", PEER, b""), Verdict::Reset(id(1)));
+    assert_eq!(rig.call("Put"), Verdict::Refuse(id(2)));
+    assert_eq!(rig.call("Put"), Verdict::Refuse(id(2)));
+    assert_eq!(rig.call("Get"), Verdict::Run);
+    rig.hook.count_answered();
+    rig.hook.count_harm("by the check", Kept::Delayed);
+    let stats = rig.hook.stats();
+    assert_eq!(stats.answered_calls, 1);
+    let counted: Vec<_> = stats
+        .harm
+        .iter()
+        .map(|harm| {
+            let counts = [harm.dropped, harm.reset, harm.refused, harm.delayed];
+            (harm.property.as_str(), counts)
+        })
+        .collect();
+    let expect = [
+        ("by the check", [0, 0, 0, 1]),
+        ("no double", [0, 0, 2, 0]),
+        ("one root", [1, 1, 0, 0]),
+    ];
+    assert_eq!(counted, expect);
 }
 
 #[test]
