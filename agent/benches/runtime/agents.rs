@@ -12,6 +12,13 @@ const SCRY: &str = env!("CARGO_BIN_EXE_scry");
 /// How long agents and nodes may take to find each other.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// What agents are configured with; all else has its default.
+#[derive(Clone, Copy)]
+pub(crate) struct Setting {
+    pub mode: &'static str,
+    pub isolate: &'static str,
+}
+
 /// Two agents, ended with this.
 pub(crate) struct Agents {
     folder: PathBuf,
@@ -20,7 +27,7 @@ pub(crate) struct Agents {
 
 impl Agents {
     /// Starts agents for nodes 1 and 2, with certificates of their own.
-    pub(crate) fn start() -> anyhow::Result<Self> {
+    pub(crate) fn start(setting: Setting) -> anyhow::Result<Self> {
         let folder = std::env::temp_dir().join(format!("scry-bench-{}", std::process::id()));
         std::fs::create_dir_all(&folder)?;
         let made = Command::new(SCRY)
@@ -35,7 +42,7 @@ impl Agents {
             children: Vec::new(),
         };
         for (node, port) in (1..).zip(ports) {
-            let configuration = agents.configure(node, port, ports)?;
+            let configuration = agents.configure(node, port, ports, setting)?;
             let child = Command::new(SCRY)
                 .args(["agent", "--config"])
                 .arg(configuration)
@@ -47,7 +54,13 @@ impl Agents {
     }
 
     /// A snapshot each second, ten times as often as the papers; searches are short, since they are not what is measured.
-    fn configure(&self, node: u32, port: u16, ports: [u16; 2]) -> anyhow::Result<PathBuf> {
+    fn configure(
+        &self,
+        node: u32,
+        port: u16,
+        ports: [u16; 2],
+        Setting { mode, isolate }: Setting,
+    ) -> anyhow::Result<PathBuf> {
         let folder = self.folder.display();
         let socket = self.socket(node);
         let text = format!(
@@ -66,7 +79,8 @@ impl Agents {
             neighborhood.members = [1, 2]
             checkpoint.period_ms = 1000
             checker.states = 1000
-            steering.mode = "steer"
+            steering.mode = "{mode}"
+            safety.isolate = "{isolate}"
             steering.kill_file = ""
             log.directory = "log{node}"
             admin.listen = "{folder}/admin{node}.sock"

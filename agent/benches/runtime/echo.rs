@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use scry::{Context, NodeId, Service, Transport};
+use scry::{Context, NodeId, Property, Service, Transport, View};
 use serde::{Deserialize, Serialize};
 
 /// How long to wait for an answer before a lost question is asked again.
@@ -109,6 +109,21 @@ impl Service for Echo {
     }
 
     fn disk(&self) {}
+
+    /// One of each kind that is judged while a message waits: of one node, and of two, by something that every answer
+    /// changes.
+    fn properties() -> Vec<Property<Self>> {
+        vec![
+            Property::node("what was seen has come", |view: &View<'_, Self>| {
+                view.state.seen <= view.state.answers
+            }),
+            Property::pair(
+                "one of two asks",
+                |view: &View<'_, Self>| Some(view.state.answers),
+                |(_, one), (_, other)| *one == 0 || *other == 0,
+            ),
+        ]
+    }
 
     fn transport(message: &Message) -> Transport {
         match message {
