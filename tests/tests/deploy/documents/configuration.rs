@@ -77,6 +77,7 @@ fn words(kind: &str) -> &'static str {
         "Vec<String>" => "list of texts",
         "Vec<Peer>" => "list of `{ id, address }`",
         "Mode" => "`off`, `audit` or `steer`",
+        "Time" => "`fit` or `free`",
         "Source" => "`service`, `list` or `observed`",
         "Isolation" => "`off`, `speculator`, `clone` or `fork`",
         "BTreeMap<String, Mode>" => "table from property to mode",
