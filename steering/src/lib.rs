@@ -25,6 +25,7 @@
 //! | [`model`] | what can happen at a node and what then becomes of it, in plain values |
 //! | [`engine`] | the same as integers, every handler run once |
 //! | [`explore`] | strategies that search those integers |
+//! | [`timing`] | paths laid out in time: whether there are times for their events, and which |
 //! | [`checkpoint`] | checkpoints, neighborhoods and consistent snapshots, as cores without IO |
 //! | [`capture`] | a running node as bytes and back: what a checkpoint carries of it |
 //! | [`checker`], [`mod@enter`] | the search beside a running service: a snapshot in, violations and their remedies out |
