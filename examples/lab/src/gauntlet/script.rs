@@ -9,14 +9,14 @@ use super::contestant::{Contestant, some};
 use crate::draw::Draw;
 
 /// Requests and resets come after this share of the time, or so many seconds: agents have then seen the service at rest.
-const QUIET: (f64, f64) = (0.2, 12.0);
+const QUIET: (f64, f64) = (1.0 / 3.0, 20.0);
 /// A node is late by this share of the time, or so many seconds, after the first requests.
 const LATE_BY: (f64, f64) = (1.0 / 30.0, 2.0);
 /// No node is reset so shortly before the end.
 const RESETS_UNTIL: f64 = 1.5;
 /// How long a node is cut off.
 const CUT_FOR: f64 = 2.0;
-/// How long after its reset a node is asked for something again.
+/// How long after its start a node is asked for something.
 const GREETING_AFTER: f64 = 0.3;
 /// How long after each other the nodes of a fresh cluster are greeted.
 const GREETING_EVERY: f64 = 0.15;
@@ -56,14 +56,10 @@ pub(crate) fn script<S: Contestant>(time: Duration, seed: u64, calm: bool) -> Ve
         false => load_from + part(LATE_BY),
     };
     let mut acts = vec![(late_at, Deed::Start(late))];
-    greet::<S>(&mut acts, late_at, late);
+    greet::<S>(&mut acts, late_at + GREETING_AFTER, late);
     let early = (1..=S::NODES).map(NodeId::new).filter(|&node| node != late);
     for (turn, node) in early.enumerate() {
-        greet::<S>(
-            &mut acts,
-            turn as f64 * GREETING_EVERY - GREETING_AFTER,
-            node,
-        );
+        greet::<S>(&mut acts, turn as f64 * GREETING_EVERY, node);
     }
     let mut number = 0;
     for at in moments(&mut draw, S::CALLS_PER_SECOND, load_from..end) {
@@ -79,7 +75,7 @@ pub(crate) fn script<S: Contestant>(time: Duration, seed: u64, calm: bool) -> Ve
         let notice = draw.unit() < 0.5;
         if node != late || at > late_at {
             acts.push((at, Deed::Reset { node, notice }));
-            greet::<S>(&mut acts, at, node);
+            greet::<S>(&mut acts, at + draw.between(0.2, S::AWAY_MAX), node);
         }
     }
     let span = load_from..end - CUT_FOR - RESETS_UNTIL;
@@ -111,9 +107,9 @@ fn moments(draw: &mut Draw, rate: f64, span: Range<f64>) -> Vec<f64> {
     moments
 }
 
-/// Adds what is asked of a node that starts at a time.
+/// Adds what is asked of a node after its start, if anything is.
 fn greet<S: Contestant>(acts: &mut Vec<(f64, Deed<S::Call>)>, at: f64, node: NodeId) {
-    let greeting = S::greeting().map(|call| (at + GREETING_AFTER, Deed::Call(node, call)));
+    let greeting = S::greeting().map(|call| (at, Deed::Call(node, call)));
     acts.extend(greeting);
 }
 
@@ -144,7 +140,7 @@ mod tests {
         assert!(acts.is_sorted_by_key(|(at, _)| *at));
         let count = |is_it: fn(&Deed<_>) -> bool| acts.iter().filter(|(_, it)| is_it(it)).count();
         let calls = count(|it| matches!(it, Deed::Call(..)));
-        assert!((140..250).contains(&calls), "{calls}");
+        assert!((120..210).contains(&calls), "{calls}");
         let resets = count(|it| matches!(it, Deed::Reset { .. }));
         assert!((4..25).contains(&resets), "{resets}");
         assert_eq!(count(|it| matches!(it, Deed::Start(_))), 1);
