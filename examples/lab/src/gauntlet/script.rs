@@ -62,7 +62,7 @@ pub(crate) fn script<S: Contestant>(time: Duration, seed: u64, calm: bool) -> Ve
         greet::<S>(&mut acts, turn as f64 * GREETING_EVERY, node);
     }
     let mut number = 0;
-    for at in moments(&mut draw, S::CALLS_PER_SECOND, load_from..end) {
+    for at in requests(&mut draw, S::CALLS_PER_SECOND, load_from..end) {
         number += 1;
         let calls = S::requests(number, &mut draw).into_iter();
         // Nobody asks a node that does not run yet.
@@ -70,7 +70,7 @@ pub(crate) fn script<S: Contestant>(time: Duration, seed: u64, calm: bool) -> Ve
         acts.extend(calls.map(|(node, call)| (at, Deed::Call(node, call))));
     }
     let span = load_from..end - RESETS_UNTIL;
-    for at in moments(&mut draw, S::RESETS_PER_MINUTE / 60.0, span) {
+    for at in faults(&mut draw, S::RESETS_PER_MINUTE, span) {
         let node = some(&mut draw, 1, S::NODES);
         let notice = draw.unit() < 0.5;
         if node != late || at > late_at {
@@ -80,7 +80,7 @@ pub(crate) fn script<S: Contestant>(time: Duration, seed: u64, calm: bool) -> Ve
     }
     let span = load_from..end - CUT_FOR - RESETS_UNTIL;
     let mut healed_at = 0.0;
-    for at in moments(&mut draw, S::CUTS_PER_MINUTE / 60.0, span) {
+    for at in faults(&mut draw, S::CUTS_PER_MINUTE, span) {
         let node = some(&mut draw, S::CUT_NODES.0, S::CUT_NODES.1);
         // One at a time.
         if at > healed_at && (node != late || at > late_at) {
@@ -94,14 +94,23 @@ pub(crate) fn script<S: Contestant>(time: Duration, seed: u64, calm: bool) -> Ve
     acts.into_iter().map(timed).collect()
 }
 
-/// Draws moments that come `rate` times a second on average.
-fn moments(draw: &mut Draw, rate: f64, span: Range<f64>) -> Vec<f64> {
+/// Draws when requests come, `rate` times a second on average: often close together, as people do.
+fn requests(draw: &mut Draw, rate: f64, span: Range<f64>) -> Vec<f64> {
+    moments(rate, span, || draw.wait(rate))
+}
+
+/// Draws when faults come, `rate` times a minute on average: at no regular times, but not all in one minute either.
+fn faults(draw: &mut Draw, rate: f64, span: Range<f64>) -> Vec<f64> {
+    moments(rate, span, || draw.between(0.5, 1.5) * 60.0 / rate)
+}
+
+fn moments(rate: f64, span: Range<f64>, mut wait: impl FnMut() -> f64) -> Vec<f64> {
     let mut moments = Vec::new();
     if rate > 0.0 {
-        let mut at = span.start + draw.wait(rate);
+        let mut at = span.start + wait();
         while at < span.end {
             moments.push(at);
-            at += draw.wait(rate);
+            at += wait();
         }
     }
     moments
@@ -142,7 +151,7 @@ mod tests {
         let calls = count(|it| matches!(it, Deed::Call(..)));
         assert!((120..210).contains(&calls), "{calls}");
         let resets = count(|it| matches!(it, Deed::Reset { .. }));
-        assert!((4..25).contains(&resets), "{resets}");
+        assert!((5..=16).contains(&resets), "{resets}");
         assert_eq!(count(|it| matches!(it, Deed::Start(_))), 1);
     }
 
