@@ -1,8 +1,9 @@
 //! A counter spread by gossip: every node counts for itself, and tells others what it knows.
 //!
-//! A node's count is what it has counted itself; of others it knows the highest it has heard. Whoever hears something says
-//! how much of the teller's own count it knows now. An increment is answered once a majority knows it. Messages are
-//! datagrams, and lost ones are made up for by the next round of gossip. Everything is on disk.
+//! A node's count is what it has counted itself; of others it knows the highest it has heard. It says at once what it has
+//! counted, and now and then all that it knows. Whoever hears of a node's own count says how much of it it knows now. An
+//! increment is answered once a majority knows it. Messages are datagrams, and lost ones are made up for by the next round
+//! of gossip. Everything is on disk.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -34,13 +35,15 @@ pub struct Gossip {
 /// What nodes say to each other.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
 pub enum Message {
-    /// This is what I know.
-    Tell {
-        /// How much of the teller's own count the receiver was known to know.
+    /// I have counted so much.
+    Counted {
+        /// How much of that the receiver is known to know.
         since: u32,
-        /// Everybody's counts.
-        counts: BTreeMap<NodeId, u32>,
+        /// All of it.
+        count: u32,
     },
+    /// This is what I know of everybody.
+    Tell(BTreeMap<NodeId, u32>),
     /// I know so much of your count.
     Heard(u32),
 }
@@ -67,7 +70,7 @@ pub struct Setup {
     pub members: Vec<NodeId>,
     /// Up to how much a node may count in a search.
     pub adds: u32,
-    /// The bug: a node adds what it is told since the last time it was heard, though it may have been told before.
+    /// The bug: a node adds what it is told to be new, though it may have been told before.
     pub deltas: bool,
 }
 
@@ -106,15 +109,27 @@ impl Service for Gossip {
     }
 
     fn on_call(&mut self, cx: &mut Cx<'_>, Call::Add: Call) {
-        *self.counts.entry(cx.me()).or_default() += 1;
+        let own = self.counts.entry(cx.me()).or_default();
+        *own += 1;
+        let count = *own;
         for peer in cx.setup().others(cx.me()) {
-            self.tell(cx, peer);
+            let since = self.known.get(&peer).copied().unwrap_or_default();
+            cx.send(peer, Message::Counted { since, count });
         }
     }
 
     fn on_message(&mut self, cx: &mut Cx<'_>, from: NodeId, message: Message) {
         match message {
-            Message::Tell { since, counts } => self.learn(cx, from, since, &counts),
+            Message::Counted { since, count } => {
+                let known = self.counts.entry(from).or_default();
+                *known = match cx.setup().deltas {
+                    // Wrong: it may have heard of some of them, and only its answer be late or lost.
+                    true => known.saturating_add(count.saturating_sub(since)),
+                    false => count.max(*known),
+                };
+                cx.send(from, Message::Heard(count));
+            }
+            Message::Tell(counts) => self.learn(cx, from, &counts),
             Message::Heard(count) => self.hear(cx, from, count),
         }
     }
@@ -124,7 +139,7 @@ impl Service for Gossip {
         let others = cx.setup().others(cx.me());
         if let Ok(count @ 1..) = u32::try_from(others.len()) {
             let peer = others[cx.choose(count) as usize];
-            self.tell(cx, peer);
+            cx.send(peer, Message::Tell(self.counts.clone()));
         }
     }
 
@@ -147,13 +162,7 @@ impl Service for Gossip {
 }
 
 impl Gossip {
-    fn tell(&self, cx: &mut Cx<'_>, peer: NodeId) {
-        let since = self.known.get(&peer).copied().unwrap_or_default();
-        let counts = self.counts.clone();
-        cx.send(peer, Message::Tell { since, counts });
-    }
-
-    fn learn(&mut self, cx: &mut Cx<'_>, from: NodeId, since: u32, told: &BTreeMap<NodeId, u32>) {
+    fn learn(&mut self, cx: &mut Cx<'_>, from: NodeId, told: &BTreeMap<NodeId, u32>) {
         for (&node, &count) in told {
             if node == cx.me() {
                 // It knows best.
@@ -161,8 +170,8 @@ impl Gossip {
             }
             let known = self.counts.entry(node).or_default();
             *known = match cx.setup().deltas && node == from {
-                // Wrong: it may have heard of some of them, and only its answer be late or lost.
-                true => known.saturating_add(count.saturating_sub(since)),
+                // Whoever adds needs the whole count now and then.
+                true => count,
                 false => count.max(*known),
             };
         }
@@ -216,7 +225,7 @@ impl Program for Gossip {
 fn start(request: &Request<'_, Gossip>) -> Result<System<Gossip>, String> {
     let members = crate::members(request.nodes, 2, 2)?;
     let setup = Setup {
-        adds: 1,
+        adds: 2,
         deltas: request.has_bug(DELTAS),
         ..Setup::new(&members)
     };

@@ -159,7 +159,7 @@ fn a_counter_survives_resets_losses_and_duplicates() {
         duplicates: 1,
         ..Faults::NONE
     };
-    assert_safe::<Gossip>("start", faults, 8);
+    assert_safe::<Gossip>("start", faults, 7);
 }
 
 #[test]

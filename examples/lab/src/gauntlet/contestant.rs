@@ -27,6 +27,8 @@ pub(crate) trait Contestant: Staged {
     const CALLS_PER_SECOND: f64;
     /// How often a minute a node is reset, on average.
     const RESETS_PER_MINUTE: f64 = 12.0;
+    /// After how many seconds at most a node that was reset is asked for something again.
+    const AWAY_MAX: f64 = 0.4;
     /// How often a minute a node is cut off for a while, on average.
     const CUTS_PER_MINUTE: f64 = 0.0;
     /// The first and the last of the nodes that may be.
@@ -226,6 +228,7 @@ impl Contestant for RandTree {
     // Its joins are its load: whoever is reset joins again.
     const CALLS_PER_SECOND: f64 = 0.0;
     const RESETS_PER_MINUTE: f64 = 80.0;
+    const AWAY_MAX: f64 = 2.0;
     const FORGETS: bool = true;
     type Ticket = ();
 
@@ -258,6 +261,7 @@ impl Contestant for Chord {
     const LATE: u32 = 5;
     const CALLS_PER_SECOND: f64 = 0.0;
     const RESETS_PER_MINUTE: f64 = 80.0;
+    const AWAY_MAX: f64 = 2.0;
     const FORGETS: bool = true;
     type Ticket = ();
 

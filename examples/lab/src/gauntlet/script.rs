@@ -9,14 +9,14 @@ use super::contestant::{Contestant, some};
 use crate::draw::Draw;
 
 /// Requests and resets come after this share of the time, or so many seconds: agents have then seen the service at rest.
-const QUIET: (f64, f64) = (0.2, 12.0);
+const QUIET: (f64, f64) = (1.0 / 3.0, 20.0);
 /// A node is late by this share of the time, or so many seconds, after the first requests.
 const LATE_BY: (f64, f64) = (1.0 / 30.0, 2.0);
 /// No node is reset so shortly before the end.
 const RESETS_UNTIL: f64 = 1.5;
 /// How long a node is cut off.
 const CUT_FOR: f64 = 2.0;
-/// How long after its reset a node is asked for something again.
+/// How long after its start a node is asked for something.
 const GREETING_AFTER: f64 = 0.3;
 /// How long after each other the nodes of a fresh cluster are greeted.
 const GREETING_EVERY: f64 = 0.15;
@@ -56,17 +56,13 @@ pub(crate) fn script<S: Contestant>(time: Duration, seed: u64, calm: bool) -> Ve
         false => load_from + part(LATE_BY),
     };
     let mut acts = vec![(late_at, Deed::Start(late))];
-    greet::<S>(&mut acts, late_at, late);
+    greet::<S>(&mut acts, late_at + GREETING_AFTER, late);
     let early = (1..=S::NODES).map(NodeId::new).filter(|&node| node != late);
     for (turn, node) in early.enumerate() {
-        greet::<S>(
-            &mut acts,
-            turn as f64 * GREETING_EVERY - GREETING_AFTER,
-            node,
-        );
+        greet::<S>(&mut acts, turn as f64 * GREETING_EVERY, node);
     }
     let mut number = 0;
-    for at in moments(&mut draw, S::CALLS_PER_SECOND, load_from..end) {
+    for at in requests(&mut draw, S::CALLS_PER_SECOND, load_from..end) {
         number += 1;
         let calls = S::requests(number, &mut draw).into_iter();
         // Nobody asks a node that does not run yet.
@@ -74,17 +70,17 @@ pub(crate) fn script<S: Contestant>(time: Duration, seed: u64, calm: bool) -> Ve
         acts.extend(calls.map(|(node, call)| (at, Deed::Call(node, call))));
     }
     let span = load_from..end - RESETS_UNTIL;
-    for at in moments(&mut draw, S::RESETS_PER_MINUTE / 60.0, span) {
+    for at in faults(&mut draw, S::RESETS_PER_MINUTE, span) {
         let node = some(&mut draw, 1, S::NODES);
         let notice = draw.unit() < 0.5;
         if node != late || at > late_at {
             acts.push((at, Deed::Reset { node, notice }));
-            greet::<S>(&mut acts, at, node);
+            greet::<S>(&mut acts, at + draw.between(0.2, S::AWAY_MAX), node);
         }
     }
     let span = load_from..end - CUT_FOR - RESETS_UNTIL;
     let mut healed_at = 0.0;
-    for at in moments(&mut draw, S::CUTS_PER_MINUTE / 60.0, span) {
+    for at in faults(&mut draw, S::CUTS_PER_MINUTE, span) {
         let node = some(&mut draw, S::CUT_NODES.0, S::CUT_NODES.1);
         // One at a time.
         if at > healed_at && (node != late || at > late_at) {
@@ -98,22 +94,31 @@ pub(crate) fn script<S: Contestant>(time: Duration, seed: u64, calm: bool) -> Ve
     acts.into_iter().map(timed).collect()
 }
 
-/// Draws moments that come `rate` times a second on average.
-fn moments(draw: &mut Draw, rate: f64, span: Range<f64>) -> Vec<f64> {
+/// Draws when requests come, `rate` times a second on average: often close together, as people do.
+fn requests(draw: &mut Draw, rate: f64, span: Range<f64>) -> Vec<f64> {
+    moments(rate, span, || draw.wait(rate))
+}
+
+/// Draws when faults come, `rate` times a minute on average: at no regular times, but not all in one minute either.
+fn faults(draw: &mut Draw, rate: f64, span: Range<f64>) -> Vec<f64> {
+    moments(rate, span, || draw.between(0.5, 1.5) * 60.0 / rate)
+}
+
+fn moments(rate: f64, span: Range<f64>, mut wait: impl FnMut() -> f64) -> Vec<f64> {
     let mut moments = Vec::new();
     if rate > 0.0 {
-        let mut at = span.start + draw.wait(rate);
+        let mut at = span.start + wait();
         while at < span.end {
             moments.push(at);
-            at += draw.wait(rate);
+            at += wait();
         }
     }
     moments
 }
 
-/// Adds what is asked of a node that starts at a time.
+/// Adds what is asked of a node after its start, if anything is.
 fn greet<S: Contestant>(acts: &mut Vec<(f64, Deed<S::Call>)>, at: f64, node: NodeId) {
-    let greeting = S::greeting().map(|call| (at + GREETING_AFTER, Deed::Call(node, call)));
+    let greeting = S::greeting().map(|call| (at, Deed::Call(node, call)));
     acts.extend(greeting);
 }
 
@@ -144,9 +149,9 @@ mod tests {
         assert!(acts.is_sorted_by_key(|(at, _)| *at));
         let count = |is_it: fn(&Deed<_>) -> bool| acts.iter().filter(|(_, it)| is_it(it)).count();
         let calls = count(|it| matches!(it, Deed::Call(..)));
-        assert!((140..250).contains(&calls), "{calls}");
+        assert!((120..210).contains(&calls), "{calls}");
         let resets = count(|it| matches!(it, Deed::Reset { .. }));
-        assert!((4..25).contains(&resets), "{resets}");
+        assert!((5..=16).contains(&resets), "{resets}");
         assert_eq!(count(|it| matches!(it, Deed::Start(_))), 1);
     }
 
