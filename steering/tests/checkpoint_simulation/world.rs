@@ -1,5 +1,6 @@
 //! The simulated machines and network.
 
+mod cuts;
 mod faults;
 
 use std::cmp::Reverse;
@@ -7,7 +8,6 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 use scry::NodeId;
 use scry::checkpoint::channel::{self, Lane};
-use scry::checkpoint::cut::{Basis, Cut, Standing};
 use scry::checkpoint::manager::{Options, Output};
 use scry::checkpoint::neighborhood::Source;
 use scry::checkpoint::past::PastOptions;
@@ -15,8 +15,7 @@ use scry::checkpoint::recorder::Capture;
 use scry::checkpoint::{CheckpointManager, Recorder, Time, gather};
 use scry_protocol::channel::Envelope;
 use scry_protocol::link::host::{
-    AgentToHost, Checkpoint, Hello, HostToAgent, LookAgain, Neighbor, Neighbors, Stats,
-    Surroundings,
+    AgentToHost, Checkpoint, Hello, HostToAgent, Neighbors, Stats, Surroundings,
 };
 use scry_protocol::snapshot::Reason;
 use scry_protocol::{Body, CheckpointNumber, GatherId, Incarnation, Snapshot, Transport};
@@ -458,100 +457,6 @@ impl World {
         Ok(())
     }
 
-    /// Looks at every neighbor's state that may count beside the node's present one, as the immediate check would.
-    fn judge_surroundings(&mut self, at: usize, asked: Option<(u64, u64)>) -> Result<(), String> {
-        let machine = &self.machines[at];
-        let Some(host) = &machine.host else {
-            return Ok(());
-        };
-        let Some(surroundings) = &host.surroundings else {
-            return Ok(());
-        };
-        if self.scenario.damage > 0 || self.scenario.amnesia {
-            return Ok(());
-        }
-        let standing = Cut::of(surroundings).standing(host.recorder.past());
-        let mut chosen = Vec::new();
-        for Standing { node, basis } in standing {
-            let neighbor = surroundings.neighbors.iter().find(|n| n.node == node);
-            let content = neighbor.and_then(|neighbor| neighbor.body.read().ok());
-            match (basis, content) {
-                (Basis::Stale, _) | (_, None) => self.summary.stale += 1,
-                (Basis::Usable | Basis::Lasting(_), Some(content)) => chosen.push((node, content)),
-            }
-        }
-        let clock = self.ghost.clock(machine.id, machine.life);
-        self.ghost
-            .judge_cut(&clock, &chosen)
-            .map_err(|what| format!("at {} ms, {}: {what}", self.now, machine.id))?;
-        self.summary.judged += chosen.len() as u64;
-        if let Some((since, events)) = asked
-            && events == host.state.events
-        {
-            self.summary.answered += 1;
-            let present = surroundings.neighbors.iter().filter(|n| n.present);
-            for neighbor in present {
-                let found = chosen.iter().find(|(node, _)| *node == neighbor.node);
-                let Some((node, content)) = found else {
-                    return Err(format!(
-                        "{} was just asked and may not count",
-                        neighbor.node
-                    ));
-                };
-                if !self.ghost.was_there(*node, content, since) {
-                    self.summary.gone_by += 1;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// An event is held: the neighbors are asked for their present states.
-    fn look_again(&mut self, at: usize) {
-        let now = self.time();
-        let machine = &mut self.machines[at];
-        let Some(host) = &mut machine.host else {
-            return;
-        };
-        host.last_question += 1;
-        let question = host.last_question;
-        host.questions
-            .insert(question, (self.now, host.state.events));
-        // As the hook does it: a number that others are not likely to reach by themselves.
-        let number = host.recorder.number();
-        let number = number
-            .ahead(u64::from(machine.id.get()) % 7 + 1)
-            .expect("small");
-        let capture = || capture(&host.state, &machine.neighbors);
-        let taken = host.recorder.handle_take(now, number, capture);
-        if let Some(checkpoint) = taken.expect("a small state") {
-            self.stream(at, checkpoint);
-        }
-        let wait_ms = ROUND_MS;
-        let look = LookAgain {
-            question,
-            number,
-            wait_ms,
-        };
-        self.tell_agent(at, look.into());
-    }
-
-    /// Now and then an event changes what properties read of its node, which is noted before anything is sent.
-    fn change(&mut self, at: usize, heard: &Clock) {
-        let changes = self.chance.per_mille(self.scenario.shown_changes);
-        let machine = &mut self.machines[at];
-        let host = machine.host.as_mut().expect("alive");
-        if changes {
-            host.shown += 1;
-            if self.scenario.sabotage != Some(Sabotage::HidesChanges) {
-                host.recorder.note_change();
-            }
-        }
-        let shown = host.shown;
-        self.ghost
-            .happened(self.now, machine.id, machine.life, shown, heard);
-    }
-
     /// The service acts by itself, and now and then something breaks.
     fn tick(&mut self, at: usize, life: u64) {
         if self.machines[at].life != life || self.machines[at].host.is_none() {
@@ -803,28 +708,6 @@ impl World {
         }
         self.wake(at);
         Ok(())
-    }
-
-    /// Tells a host of its neighbors, as its agent's controller does: who is missing is shown as it was last known.
-    fn tell_surroundings(&mut self, at: usize, snapshot: &Snapshot, answers: Option<u64>) {
-        let me = self.machines[at].id;
-        let known = &mut self.machines[at].known;
-        for member in snapshot.members.iter().filter(|member| member.node != me) {
-            known.insert(member.node, (member.number, member.body.clone()));
-        }
-        let neighbors = known.iter().map(|(&node, (number, body))| Neighbor {
-            node,
-            number: *number,
-            present: snapshot.member(node).is_some(),
-            lasting: Vec::new(),
-            body: body.clone(),
-        });
-        let surroundings = Surroundings {
-            number: snapshot.number,
-            answers,
-            neighbors: neighbors.collect(),
-        };
-        self.tell_host(at, surroundings.into());
     }
 
     /// Only a host that lost its memory, or a damaged frame, may make a snapshot contradict itself. That it is found does

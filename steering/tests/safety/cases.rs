@@ -14,10 +14,11 @@ use scry::safety::{SafetyCheck, VetoLimits};
 use scry::{Dice, NodeId, Stamp};
 use scry_protocol::filter::Mode;
 use scry_protocol::link::host::{
-    Failure, Isolate, Neighbor, Outcome, PropertyMode, Rules, Surroundings, Veto,
+    Failure, Isolate, Neighbor, PropertyMode, Rules, Surroundings, Veto,
 };
-use scry_protocol::{CheckpointNumber, Content, Incarnation, Moment, Past};
+use scry_protocol::{CheckpointNumber, Content, Incarnation, Past};
 
+use crate::cuts;
 use crate::toy::{Counter, Message, UNJUDGED, counter};
 
 /// A case with its name.
@@ -27,18 +28,20 @@ type Case = (&'static str, fn());
 pub(crate) const ALL: &[Case] = &[
     (
         "a_neighbor_that_has_moved_on_refuses_nothing",
-        leaves_out_moved_on,
+        cuts::leaves_out_moved_on,
     ),
     (
         "states_that_were_never_there_at_once_refuse_nothing",
-        wants_one_moment,
+        cuts::wants_one_moment,
     ),
-    ("a_silent_neighbor_counts_for_what_lasts", counts_what_lasts),
+    (
+        "a_silent_neighbor_counts_for_what_lasts",
+        cuts::counts_what_lasts,
+    ),
     (
         "suspicions_that_are_refuted_are_followed_up_less_often",
-        loses_patience,
+        cuts::loses_patience,
     ),
-    ("refusals_are_limited", limits_refusals),
     ("a_109_what_breaks_a_property_is_refused", refuses),
     ("a_110_the_node_is_left_as_it_is", leaves_the_node),
     ("a_113_neighbors_states_count", judges_with_neighbors),
@@ -91,12 +94,12 @@ pub(crate) const ALL: &[Case] = &[
 ];
 
 const ME: NodeId = NodeId::new(1);
-const OTHER: NodeId = NodeId::new(2);
-const FORMS: [Isolate; 3] = [Isolate::Clone, Isolate::Speculator, Isolate::Fork];
+pub(crate) const OTHER: NodeId = NodeId::new(2);
+pub(crate) const FORMS: [Isolate; 3] = [Isolate::Clone, Isolate::Speculator, Isolate::Fork];
 /// Machines are busy: a verdict that comes is never late in these tests.
 const PATIENT_MS: u64 = 60_000;
 
-fn rules(isolate: Isolate) -> Rules {
+pub(crate) fn rules(isolate: Isolate) -> Rules {
     Rules {
         properties: String::new(),
         modes: Vec::new(),
@@ -108,13 +111,17 @@ fn rules(isolate: Isolate) -> Rules {
     }
 }
 
-fn check(rules: Rules) -> SafetyCheck<Counter> {
+pub(crate) fn check(rules: Rules) -> SafetyCheck<Counter> {
     let mut check = SafetyCheck::new(ME, None);
     check.set_rules(rules);
     check
 }
 
-fn examine(check: &mut SafetyCheck<Counter>, count: u64, message: Message) -> Examined<Counter> {
+pub(crate) fn examine(
+    check: &mut SafetyCheck<Counter>,
+    count: u64,
+    message: Message,
+) -> Examined<Counter> {
     examine_in(Mode::Steer, check, count, message)
 }
 
@@ -130,7 +137,7 @@ fn examine_in(
 }
 
 /// Sets the scene of an event, each a minute after the one before.
-fn with_scene<T>(
+pub(crate) fn with_scene<T>(
     mode: Mode,
     count: u64,
     message: Message,
@@ -154,7 +161,7 @@ fn with_scene<T>(
 }
 
 /// What is suspected, and what comes of it when the neighbors turn out to be as they were known.
-fn look_again(
+pub(crate) fn look_again(
     check: &mut SafetyCheck<Counter>,
     count: u64,
     message: Message,
@@ -170,7 +177,7 @@ fn look_again(
 }
 
 #[track_caller]
-fn refuses_after_a_look(check: &mut SafetyCheck<Counter>, count: u64, message: Message) {
+pub(crate) fn refuses_after_a_look(check: &mut SafetyCheck<Counter>, count: u64, message: Message) {
     match look_again(check, count, message, true) {
         Reviewed::Refuse(refusal) => assert_eq!(refusal.property, "all different"),
         run => panic!("{run:?}"),
@@ -194,7 +201,7 @@ fn vetoes(check: &mut SafetyCheck<Counter>, count: u64, message: Message, broken
     }
 }
 
-fn notices(check: &mut SafetyCheck<Counter>) -> Vec<Notice> {
+pub(crate) fn notices(check: &mut SafetyCheck<Counter>) -> Vec<Notice> {
     std::iter::from_fn(|| check.poll_notice()).collect()
 }
 
@@ -208,7 +215,7 @@ fn failures(check: &mut SafetyCheck<Counter>) -> Vec<Failure> {
     failures.collect()
 }
 
-fn neighbor(count: u64) -> Surroundings {
+pub(crate) fn neighbor(count: u64) -> Surroundings {
     let (state, timers) = scry::capture::write(&(), &counter(count), &[]).expect("plain values");
     let content = Content {
         incarnation: Incarnation::new(1),
@@ -756,107 +763,4 @@ fn leaves_out_unreadable() {
     check.set_surroundings(surroundings);
     refuses_after_a_look(&mut check, 0, Message::Set(5));
     assert_eq!(failures(&mut check), [Failure::SurroundingsUnreadable]);
-}
-
-fn moment(number: u32) -> Moment {
-    Moment {
-        life: Incarnation::new(1),
-        number: CheckpointNumber::from(number),
-    }
-}
-
-fn leaves_out_moved_on() {
-    for form in FORMS {
-        let mut check = check(rules(form));
-        check.set_surroundings(neighbor(5));
-        let mut past = Past::default();
-        past.note(OTHER, moment(1));
-        // What is out of date is good for a suspicion, and no more.
-        let examined = with_scene(Mode::Steer, 0, Message::Set(5), &past, |scene| {
-            check.examine(scene)
-        });
-        assert!(matches!(examined, Examined::Suspect { .. }), "{examined:?}");
-        let reviewed = with_scene(Mode::Steer, 0, Message::Set(5), &past, |scene| {
-            check.review(scene, "all different", true)
-        });
-        assert!(
-            matches!(reviewed, Reviewed::Run(Outcome::Cleared, _)),
-            "{reviewed:?}"
-        );
-        // In audit nothing is said that a consistent cut does not show.
-        let _ = with_scene(Mode::Audit, 0, Message::Set(5), &past, |scene| {
-            check.examine(scene)
-        });
-        let told = notices(&mut check);
-        assert!(told.is_empty(), "{told:?}");
-    }
-}
-
-fn wants_one_moment() {
-    for form in FORMS {
-        let mut check = check(rules(form));
-        check.set_surroundings(neighbor(5));
-        let reviewed = look_again(&mut check, 0, Message::Set(5), false);
-        assert!(
-            matches!(reviewed, Reviewed::Run(Outcome::NotTogether, _)),
-            "{reviewed:?}"
-        );
-    }
-}
-
-fn counts_what_lasts() {
-    for form in FORMS {
-        let mut check = check(rules(form));
-        let mut silent = neighbor(5);
-        silent.neighbors[0].present = false;
-        check.set_surroundings(silent.clone());
-        let reviewed = look_again(&mut check, 0, Message::Set(5), true);
-        assert!(
-            matches!(reviewed, Reviewed::Run(Outcome::Cleared, _)),
-            "{reviewed:?}"
-        );
-        silent.neighbors[0].lasting = vec!["all different".to_owned()];
-        check.set_surroundings(silent);
-        refuses_after_a_look(&mut check, 0, Message::Set(5));
-    }
-}
-
-fn loses_patience() {
-    let mut check = check(rules(Isolate::Clone));
-    let mut silent = neighbor(5);
-    silent.neighbors[0].present = false;
-    check.set_surroundings(silent);
-    let mut held = 0;
-    for _ in 0..4 + 128 * 2 {
-        if let Examined::Suspect { property } = examine(&mut check, 0, Message::Set(5)) {
-            held += 1;
-            with_scene(Mode::Steer, 0, Message::Set(5), &Past::default(), |scene| {
-                check.review(scene, &property, true)
-            });
-        }
-    }
-    assert_eq!(held, 4 + 2);
-}
-
-fn limits_refusals() {
-    let mut check = check(rules(Isolate::Clone));
-    let now = Time::from_millis(7);
-    let mut refused = 0;
-    for count in 0..200 {
-        let input = Input::Message {
-            from: OTHER,
-            message: Message::Set(10 + count),
-        };
-        let examined = check.examine(&Scene {
-            mode: Mode::Steer,
-            now,
-            setup: &(),
-            local: &counter(0),
-            input: &input,
-            dice: Dice::new(7, Stamp::from_millis(0), 0),
-            past: &Past::default(),
-        });
-        refused += u32::from(matches!(examined, Examined::Veto(_)));
-    }
-    assert_eq!(refused, 120);
 }

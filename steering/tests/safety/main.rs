@@ -4,6 +4,7 @@
 //! it is asked to.
 
 mod cases;
+mod cuts;
 mod toy;
 
 use std::process::ExitCode;
