@@ -78,6 +78,7 @@ fn words(kind: &str) -> &'static str {
         "Vec<Peer>" => "list of `{ id, address }`",
         "Mode" => "`off`, `audit` or `steer`",
         "Source" => "`service`, `list` or `observed`",
+        "Order" => "`least-harm` or `earliest`",
         "Isolation" => "`off`, `speculator`, `clone` or `fork`",
         "BTreeMap<String, Mode>" => "table from property to mode",
         _ => panic!("{kind} has no words"),
