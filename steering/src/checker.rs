@@ -345,7 +345,7 @@ impl<S: Service> Run<'_, S> {
                 });
             }
             if stop.is_some() {
-                self.tell_unfit(&search);
+                self.tell_unfit(search);
             }
             match stop {
                 Some(Stop::Exhausted) => return Ended::Exhausted,
@@ -353,7 +353,7 @@ impl<S: Service> Run<'_, S> {
                 None => {}
             }
             if let Some(ended) = self.halted() {
-                self.tell_unfit(&search);
+                self.tell_unfit(search);
                 return ended;
             }
             let elapsed = self.shell.elapsed_ms();

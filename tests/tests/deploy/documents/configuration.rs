@@ -80,7 +80,6 @@ fn words(kind: &str) -> &'static str {
         "Mode" => "`off`, `audit` or `steer`",
         "Time" => "`fit` or `free`",
         "Source" => "`service`, `list` or `observed`",
-        "Order" => "`least-harm` or `earliest`",
         "Isolation" => "`off`, `speculator`, `clone` or `fork`",
         "BTreeMap<String, Mode>" => "table from property to mode",
         _ => panic!("{kind} has no words"),
