@@ -1,4 +1,6 @@
 //! Searches: nothing is found in a correct service, as deep as they go; each bug is found, by a path that replays.
+//!
+//! The correct lock is missing: in these searches clocks answer freely, and it is correct only in time.
 
 use std::collections::BTreeSet;
 
@@ -166,18 +168,6 @@ fn a_counter_survives_resets_losses_and_duplicates() {
 fn an_increment_that_counts_twice_is_found() {
     let property = "nobody knows more of a node's count than the node itself";
     assert_found::<Gossip>("start", correct::gossip::DELTAS, Faults::NONE, property);
-}
-
-#[test]
-#[ignore = "in today's searches clocks answer freely; to be switched on with paths that fit in time"]
-fn a_lock_survives_resets_losses_and_duplicates() {
-    let faults = Faults {
-        resets: 1,
-        losses: 1,
-        duplicates: 1,
-        ..Faults::NONE
-    };
-    assert_safe::<Lease>("start", faults, 8);
 }
 
 #[test]
