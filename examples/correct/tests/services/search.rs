@@ -1,4 +1,6 @@
 //! Searches: nothing is found in a correct service, as deep as they go; each bug is found, by a path that replays.
+//!
+//! The correct lock is missing: in these searches clocks answer freely, and it is correct only in time.
 
 use std::collections::BTreeSet;
 
