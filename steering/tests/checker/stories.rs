@@ -70,7 +70,7 @@ fn f_13_c_rejects_the_prepare_of_b() {
     let heard = run::<Paxos>(&earliest(job(&start, 2)));
     assert_eq!(steered_at(&heard, AGREEMENT), "drop this Prepare n1->n2");
     let heard = run::<Paxos>(&job(&start, 2));
-    assert_eq!(steered_at(&heard, AGREEMENT), "hold this Prepare n1->n2");
+    assert_eq!(steered_at(&heard, AGREEMENT), "drop this Prepare n1->n2");
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn f_14_c_rejects_the_prepare_of_b_that_has_forgotten() {
     let heard = run::<Paxos>(&earliest(job(&start, 2)));
     assert_eq!(steered_at(&heard, AGREEMENT), "drop Prepare n1->n2");
     let heard = run::<Paxos>(&job(&start, 2));
-    assert_eq!(steered_at(&heard, AGREEMENT), "hold Prepare n1->n2");
+    assert_eq!(steered_at(&heard, AGREEMENT), "drop Prepare n1->n2");
 }
 
 #[test]

@@ -64,8 +64,9 @@ pub(super) fn candidates<S: Service>(me: NodeId, path: &[Step<S>], order: Order)
 fn rules<S: Service>(node: NodeId, event: &EventOf<S>, order: Order) -> Vec<(Rule, Harm)> {
     use Action::{Drop, Hold, Postpone, Refuse, Reset};
     let actions: &[(Action, Harm)] = match (event, order) {
-        (Event::Deliver { .. }, Order::LeastHarm) => &[(Hold, Harm::Delay), (Drop, Harm::Loss)],
-        (Event::Deliver { .. }, Order::Earliest) => &[(Drop, Harm::Loss)],
+        // Not held: when the filter ends, what was held would do just what it was held for, and a service that speaks by
+        // datagrams bears their loss.
+        (Event::Deliver { .. }, _) => &[(Drop, Harm::Loss)],
         (Event::Receive { .. }, Order::LeastHarm) => {
             &[(Hold, Harm::Delay), (Reset, Harm::Reset), (Drop, Harm::Gap)]
         }
