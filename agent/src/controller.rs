@@ -378,7 +378,11 @@ impl Controller {
             service_names: None,
             unjudged: BTreeMap::new(),
             gather_after: Time::from_millis(0),
-            counts: Counts::default(),
+            counts: Counts {
+                // So that each is there to be watched before it happens.
+                suspicions: OUTCOMES.map(|outcome| (outcome_name(outcome), 0)).into(),
+                ..Counts::default()
+            },
             records_waiting: 0,
             outputs: VecDeque::new(),
         }
@@ -646,6 +650,15 @@ impl Controller {
             .push_back(Output::SavePaths(self.paths.write()));
     }
 }
+
+const OUTCOMES: [Outcome; 6] = [
+    Outcome::Cleared,
+    Outcome::Refused,
+    Outcome::Late,
+    Outcome::NotTogether,
+    Outcome::RefusalBreaks,
+    Outcome::Limited,
+];
 
 /// The name of what came of a held event in metrics, as the log has it.
 fn outcome_name(outcome: Outcome) -> &'static str {

@@ -239,6 +239,13 @@ impl<S: Service> SafetyCheck<S> {
                     self.would_veto(accusation, format!("{:?}", scene.input), elapsed_us);
                 }
                 Mode::Audit => {}
+                // It is stopped for the first property that it breaks by itself; that it breaks others is told.
+                Mode::Steer if matches!(weighed, Weighed::Guilty(_)) => {
+                    if accusation.firm {
+                        let elapsed_us = began.elapsed().as_micros() as u64;
+                        self.would_veto(accusation, format!("{:?}", scene.input), elapsed_us);
+                    }
+                }
                 Mode::Steer if accusation.witnesses.is_empty() => {
                     weighed = Weighed::Guilty(accusation);
                 }

@@ -18,6 +18,8 @@ pub(crate) struct Pupil {
     count: u32,
     /// Whether it takes care not to count too far.
     careful: bool,
+    /// Whether it looks out of the window: it has something to do when it may not count.
+    dreams: bool,
 }
 
 /// What it may be asked.
@@ -25,6 +27,8 @@ pub(crate) struct Pupil {
 pub(crate) enum Call {
     /// To count on.
     Count,
+    /// To look out of the window, or back.
+    Dream,
 }
 
 /// How it is started.
@@ -45,6 +49,7 @@ impl Service for Pupil {
         Self {
             count: 0,
             careful: false,
+            dreams: false,
         }
     }
 
@@ -52,7 +57,11 @@ impl Service for Pupil {
 
     fn on_timer(&mut self, _: &mut Context<'_, Self>, (): ()) {}
 
-    fn on_call(&mut self, _: &mut Context<'_, Self>, Call::Count: Call) {
+    fn on_call(&mut self, _: &mut Context<'_, Self>, call: Call) {
+        if call == Call::Dream {
+            self.dreams = !self.dreams;
+            return;
+        }
         let last = if self.careful {
             TOO_LARGE - 1
         } else {
@@ -77,7 +86,7 @@ impl Service for Pupil {
     fn disk(&self) {}
 
     fn calls(&self, _: NodeId, _: &Setup) -> Vec<Call> {
-        vec![Call::Count]
+        vec![Call::Count, Call::Dream]
     }
 
     fn neighbors(&self, _: NodeId, _: &Setup) -> Option<Vec<NodeId>> {
