@@ -190,6 +190,7 @@ impl Seat {
             depth,
             ttl_ms,
             isolate,
+            order,
             resets,
             silent_resets,
             losses,
@@ -201,7 +202,8 @@ impl Seat {
              [checkpoint]\nperiod_ms = {period_ms}\nround_ms = 500\n\n\
              [safety]\nisolate = \"{isolate}\"\n\n"
         );
-        (neighborhood, checker, format!("ttl_ms = {ttl_ms}\n"), more)
+        let steering = format!("ttl_ms = {ttl_ms}\norder = \"{order}\"\n");
+        (neighborhood, checker, steering, more)
     }
 }
 

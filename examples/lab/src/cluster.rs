@@ -69,6 +69,8 @@ pub(crate) struct Tuning {
     pub(crate) ttl_ms: u64,
     /// How the immediate check tries a handler.
     pub(crate) isolate: &'static str,
+    /// Which filter is taken if several would do.
+    pub(crate) order: &'static str,
     /// Whether everybody is everybody's neighbor, or the service says who is.
     pub(crate) everyone: bool,
     /// Resets a path may contain that peers are told of.

@@ -123,6 +123,8 @@ impl Telling {
     fn tune<S: Staged>(&self, plan: &mut Plan<S>) {
         plan.steering = self.way.steering();
         plan.tuning.isolate = self.isolate.name();
+        // The papers' stories are told by the papers' policy: it acts on the earliest event.
+        plan.tuning.order = "earliest";
     }
 
     /// Waits until the agents have seen the situation that is there now, and what they decided about it is in force: with

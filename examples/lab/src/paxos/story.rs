@@ -229,7 +229,9 @@ impl Story {
                 states: 1_000_000,
                 depth: 16,
                 ttl_ms: 10_000,
-                isolate: "clone",
+                isolate: "speculator",
+                // The paper's own experiment, by the paper's policy: it acts on the earliest event.
+                order: "earliest",
                 everyone: true,
                 resets: 0,
                 silent_resets: 0,
