@@ -190,6 +190,7 @@ impl Seat {
             depth,
             ttl_ms,
             isolate,
+            patience_ms: (deadline_ms, hold_ms),
             order,
             resets,
             silent_resets,
@@ -200,7 +201,7 @@ impl Seat {
         let more = format!(
             "[checker.faults]\nresets = {resets}\nsilent_resets = {silent_resets}\nlosses = {losses}\n\n\
              [checkpoint]\nperiod_ms = {period_ms}\nround_ms = 500\n\n\
-             [safety]\nisolate = \"{isolate}\"\n\n"
+             [safety]\nisolate = \"{isolate}\"\ndeadline_ms = {deadline_ms}\nhold_ms = {hold_ms}\n\n"
         );
         let steering = format!("ttl_ms = {ttl_ms}\norder = \"{order}\"\n");
         (neighborhood, checker, steering, more)

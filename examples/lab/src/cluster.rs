@@ -69,6 +69,8 @@ pub(crate) struct Tuning {
     pub(crate) ttl_ms: u64,
     /// How the immediate check tries a handler.
     pub(crate) isolate: &'static str,
+    /// How long a trial may take, and how long an event may be held until the neighbors have answered.
+    pub(crate) patience_ms: (u64, u64),
     /// Which filter is taken if several would do.
     pub(crate) order: &'static str,
     /// Whether everybody is everybody's neighbor, or the service says who is.

@@ -137,6 +137,7 @@ pub(crate) fn tuning(period_ms: u64) -> Tuning {
         depth: 12,
         ttl_ms: 5_000,
         isolate: "speculator",
+        patience_ms: (50, 20),
         order: "least-harm",
         everyone: false,
         resets: 0,

@@ -123,6 +123,8 @@ impl Telling {
     fn tune<S: Staged>(&self, plan: &mut Plan<S>) {
         plan.steering = self.way.steering();
         plan.tuning.isolate = self.isolate.name();
+        // A story is about what is decided, not about how fast this machine is.
+        plan.tuning.patience_ms = (5_000, 5_000);
         // The papers' stories are told by the papers' policy: it acts on the earliest event.
         plan.tuning.order = "earliest";
     }

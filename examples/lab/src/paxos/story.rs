@@ -232,6 +232,7 @@ impl Story {
                 isolate: "speculator",
                 // The paper's own experiment, by the paper's policy: it acts on the earliest event.
                 order: "earliest",
+                patience_ms: (50, 20),
                 everyone: true,
                 resets: 0,
                 silent_resets: 0,
