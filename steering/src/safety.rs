@@ -71,6 +71,8 @@ pub struct SafetyCheck<S: Service> {
     executable: Option<PathBuf>,
     trials: Trials<S>,
     auditor: Option<Auditor<S>>,
+    /// Whether any property may stop an event, if the mode allows it: known before each event.
+    acts: bool,
     share: Share,
     patience: Patience,
     vetoes: VetoCounts,
@@ -94,6 +96,7 @@ impl<S: Service> SafetyCheck<S> {
             trials: Trials::new(me, executable.clone()),
             executable,
             auditor: None,
+            acts: false,
             share: Share::default(),
             patience: Patience::default(),
             vetoes: VetoCounts::default(),
@@ -121,6 +124,8 @@ impl<S: Service> SafetyCheck<S> {
         if let Err(error) = self.trials.set_rules(rules) {
             self.fail(Failure::RulesUnfit, error);
         }
+        let mut properties = self.trials.properties().iter();
+        self.acts = properties.any(|p| self.mode_of(p.name(), Mode::Steer) == Mode::Steer);
     }
 
     /// Takes the neighbors' states.
@@ -311,12 +316,6 @@ impl<S: Service> SafetyCheck<S> {
         own.map_or(mode, |own| own.mode.min(mode))
     }
 
-    /// Tells whether any property may stop an event.
-    fn acts(&self, mode: Mode) -> bool {
-        let mut properties = self.trials.properties().iter();
-        mode == Mode::Steer && properties.any(|p| self.mode_of(p.name(), mode) == Mode::Steer)
-    }
-
     /// Counts a veto that is about to happen, unless there were too many.
     fn may_veto(&mut self, property: &str) -> bool {
         let allowed = self.vetoes.allow(Instant::now(), property);
@@ -380,7 +379,7 @@ impl<S: Service> Guard<S> for SafetyCheck<S> {
         if scene.mode == Mode::Off || self.trials.is_idle() {
             return Examined::Pass(None);
         }
-        if !self.acts(scene.mode) {
+        if scene.mode < Mode::Steer || !self.acts {
             self.look_on(scene);
             return Examined::Pass(None);
         }
