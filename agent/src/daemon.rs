@@ -14,10 +14,10 @@ mod options;
 mod start;
 mod status;
 
-use scry_protocol::NodeId;
 use scry_protocol::link::checker::CheckerToAgent;
 use scry_protocol::link::host::{Hello, HostToAgent};
 use scry_protocol::record::Word;
+use scry_protocol::{NodeId, RunId};
 use tokio::sync::oneshot;
 
 pub(crate) use start::{ANSWER_WAIT, run};
@@ -76,6 +76,13 @@ pub(crate) enum Fact {
     Checker(CheckerToAgent),
     /// The checker is gone; another will be started.
     CheckerGone {
+        /// Why.
+        why: String,
+    },
+    /// A job could not be given to the checker, which goes on.
+    JobUnsent {
+        /// Whose job.
+        run: RunId,
         /// Why.
         why: String,
     },

@@ -155,6 +155,7 @@ impl Node {
             }
             Fact::Checker(message) => self.controller.handle_checker(now, message),
             Fact::CheckerGone { why } => self.controller.handle_checker_gone(now, &why),
+            Fact::JobUnsent { run, why } => self.controller.handle_job_unsent(now, run, &why),
             Fact::LookForKillFile => self.look_for_kill_file(now),
             Fact::Ask(ask) => self.answer(now, ask),
         }

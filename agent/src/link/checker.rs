@@ -231,11 +231,17 @@ impl Supervisor {
                     Err(error) => return Some(shown(&error.to_string())),
                 },
                 order = self.orders.recv() => match order? {
-                    Order::Send(message) => {
-                        if let Err(why) = running.send(*message, self.settings.grace).await {
-                            return Some(why);
+                    Order::Send(message) => match running.send(&message, self.settings.grace).await {
+                        Ok(()) => {}
+                        Err(SendError::DoesNotFit { run, why }) => {
+                            // The checker cannot help it, and takes the next job.
+                            warn!(%run, "a job was not given to the checker: {why}");
+                            if self.facts.send(Fact::JobUnsent { run, why }).await.is_err() {
+                                return None;
+                            }
                         }
-                    }
+                        Err(SendError::Gone(why)) => return Some(why),
+                    },
                     Order::Restart(why) => return Some(why),
                     order @ Order::Settings(_) => {
                         let before = self.settings.clone();
@@ -271,21 +277,37 @@ impl Running {
         }
     }
 
-    async fn send(&mut self, message: AgentToChecker, grace: Duration) -> Result<(), String> {
-        if let AgentToChecker::Job(job) = &message {
+    async fn send(&mut self, message: &AgentToChecker, grace: Duration) -> Result<(), SendError> {
+        let frame = frame::encode(message).map_err(|error| match message {
+            AgentToChecker::Job(job) => SendError::DoesNotFit {
+                run: job.run,
+                why: format!("it does not fit a frame: {error}"),
+            },
+            AgentToChecker::Cancel(_) => SendError::Gone(error.to_string()),
+        })?;
+        if let AgentToChecker::Job(job) = message {
             let budget = Duration::from_millis(job.budget.time_ms);
             self.owes = Some((Some(job.run), Instant::now() + budget + grace));
         }
-        let frame = match frame::encode(&message) {
-            Ok(frame) => frame,
-            Err(error) => return Err(format!("a job does not fit a frame: {error}")),
-        };
         match tokio::time::timeout(WRITE_WAIT, self.writer.write_all(&frame)).await {
             Ok(Ok(())) => Ok(()),
-            Ok(Err(error)) => Err(error.to_string()),
-            Err(_) => Err("it does not read".to_owned()),
+            Ok(Err(error)) => Err(SendError::Gone(error.to_string())),
+            Err(_) => Err(SendError::Gone("it does not read".to_owned())),
         }
     }
+}
+
+/// Why a checker was not told something.
+enum SendError {
+    /// No checker could be given this job.
+    DoesNotFit {
+        /// Whose job.
+        run: RunId,
+        /// Why.
+        why: String,
+    },
+    /// This checker must go.
+    Gone(String),
 }
 
 fn start(program: &[OsString], settings: &Settings) -> std::io::Result<Running> {
@@ -365,6 +387,66 @@ async fn say(mut pipe: impl AsyncRead + Unpin) {
         }
         for line in String::from_utf8_lossy(&buffer[..read]).lines() {
             info!(target: "checker", "{}", shown(line));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use scry_protocol::limit::PROPERTY_FILE_BYTES_MAX;
+    use scry_protocol::link::checker::{Budget, Clock, Faults, Job, Order as Preference};
+    use scry_protocol::{CheckpointNumber, NodeId, Snapshot};
+
+    use super::*;
+
+    fn job(properties: String) -> Job {
+        Job {
+            run: RunId::new(7),
+            snapshot: Snapshot {
+                by: NodeId::new(1),
+                number: CheckpointNumber::from(1),
+                members: Vec::new(),
+                missing: Vec::new(),
+                rounds: 1,
+                elapsed_ms: 0,
+            },
+            properties,
+            faults: Faults::default(),
+            clock: Clock::default(),
+            budget: Budget {
+                time_ms: 60_000,
+                states_max: 1,
+                depth_max: 1,
+                memory_bytes_max: 1,
+                violations_max: 1,
+            },
+            order: Preference::LeastHarm,
+            past_paths: Vec::new(),
+            whole: true,
+            modes: Vec::new(),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_job_that_does_not_fit_costs_its_run_and_not_the_checker() {
+        let settings = Settings {
+            // Any program that reads nothing and stays.
+            command: vec!["sleep".to_owned(), "600".to_owned()],
+            nice: 0,
+            threads: 1,
+            memory_bytes: 1 << 30,
+            grace: Duration::from_secs(600),
+        };
+        let (facts, mut heard) = mpsc::channel(8);
+        let checker = Checker::supervise(settings, facts);
+        for _ in 0..2 {
+            let large = job("x".repeat(PROPERTY_FILE_BYTES_MAX + 1));
+            checker.send(Box::new(large).into());
+            // Had it been killed, the first fact would say so.
+            match heard.recv().await {
+                Some(Fact::JobUnsent { run, .. }) => assert_eq!(run, RunId::new(7)),
+                other => panic!("not {other:?}"),
+            }
         }
     }
 }

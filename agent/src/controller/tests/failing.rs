@@ -32,6 +32,27 @@ fn a_crash_of_the_checker_costs_one_run() {
 }
 
 #[test]
+fn a_job_that_was_not_sent_costs_its_run_alone() {
+    let mut bench = Bench::steering();
+    let run = bench.begin();
+    let now = bench.now;
+    let other = RunId::new(run.get() + 1);
+    bench.controller.handle_job_unsent(now, other, "too large");
+    assert_eq!(failures(&bench, "job-unsent"), 0, "it is not this run");
+    bench.controller.handle_job_unsent(now, run, "too large");
+    bench.drain();
+    assert_eq!(last_end(&bench), "unsent");
+    assert_eq!(failures(&bench, "job-unsent"), 1);
+    assert!(bench.restarts.is_empty());
+    bench.snapshot();
+    assert_eq!(
+        bench.jobs.len(),
+        2,
+        "the same checker gets the next snapshot"
+    );
+}
+
+#[test]
 fn a_checker_that_hangs_is_told_to_stop_and_then_given_up() {
     let mut bench = Bench::steering();
     let run = bench.begin();
