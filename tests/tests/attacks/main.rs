@@ -1,0 +1,43 @@
+//! The standing attack suite: real clusters on loopback are attacked, and must go on as if they were not.
+//!
+//! Every case starts nodes with agents ([`support::Cluster`]), attacks them, and has [`support::Meter`] count what the
+//! service answers before the attack and through it. What must hold in every case:
+//!
+//! - answered calls a second through the attack are at least nine tenths of those before,
+//! - no process of the cluster ends,
+//! - nothing is lost: once nobody asks any more, every question has its answer.
+//!
+//! | module | what is attacked with |
+//! |---|---|
+//! | [`bytes`] | a neighbor's state, on which the service's own types panic, loop or abort when they read it |
+//! | [`judgements`] | a neighbor's state, on which properties and handlers do |
+//!
+//! # How a case is added
+//!
+//! ```text
+//! #[test]
+//! fn a_neighbor_that_cannot_be_read_is_left_out() {
+//!     let cluster = Plan::new().set("safety.isolate", "\"clone\"").start();   // two that are measured, and an attacker
+//!     let meter = Meter::start(&cluster);                                     // load, and the pace before
+//!     cluster.attacker().call(&json!({ "Cast": "ReadPanics" }));              // the attack
+//!     until("it is told", || (cluster.failed_open(1, "surroundings-unreadable") > 0).then_some(()));
+//!     meter.assert_withstood();                                               // the pace since, exits, losses
+//! }
+//! ```
+//!
+//! An attack that must go on while it is measured runs in a thread of the case, or is repeated between
+//! [`support::Meter::watch`] and `assert_withstood`. Cases that measure run one at a time, whatever the number of threads of
+//! the test. With `SCRY_ATTACK_SECONDS` each case measures for so long through its attack; without it, for about two seconds.
+//!
+//! A busy machine slows everything down. So what is compared is never a pace by itself, but its ratio to that of two other
+//! nodes without agents, which nobody attacks and which are asked in the same way at the same time; and what seems too slow is measured
+//! again a few times, while the attack goes on.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test that cannot go on has failed, and says where"
+)]
+
+mod bytes;
+mod judgements;
+mod support;

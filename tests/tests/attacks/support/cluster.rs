@@ -1,0 +1,285 @@
+//! A cluster: nodes with agents, one of them the attacker, and two nodes beside it that nobody attacks.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use serde_json::json;
+
+use super::agent::Settings;
+use super::node::Start;
+use super::{Agent, Node, Scratch, arena, until};
+
+/// Nodes without agents whose pace says how busy the machine is.
+const REFERENCE: [u32; 2] = [101, 102];
+/// Whom certificates are made for beside the nodes: holders of a certificate that no agent knows.
+const OUTSIDERS: [u32; 2] = [8, 9];
+
+/// One cluster runs at a time, since what it answers is measured.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// What a cluster is made of.
+pub(crate) struct Plan {
+    nodes: u32,
+    settings: Settings,
+    arguments: Vec<String>,
+    environment: Vec<(String, String)>,
+}
+
+impl Plan {
+    /// Three nodes, of which the last attacks; checked and steered with the service's own properties.
+    pub(crate) fn new() -> Self {
+        let mut settings = Settings::new();
+        let defaults = [
+            ("steering.mode", "\"steer\""),
+            ("safety.isolate", "\"speculator\""),
+            ("safety.deadline_ms", "200"),
+            ("checkpoint.period_ms", "250"),
+            ("checkpoint.round_ms", "1000"),
+            ("checker.time_ms", "250"),
+            ("checker.grace_ms", "1000"),
+            ("checker.states", "2000"),
+            ("checker.memory_bytes", "268435456"),
+        ];
+        for (name, value) in defaults {
+            settings.insert(name.to_owned(), value.to_owned());
+        }
+        Self {
+            nodes: 3,
+            settings,
+            arguments: Vec::new(),
+            environment: Vec::new(),
+        }
+    }
+
+    /// Sets something in every agent's configuration, by its dotted name: `set("safety.isolate", "\"clone\"")`.
+    pub(crate) fn set(mut self, name: &str, value: &str) -> Self {
+        self.settings.insert(name.to_owned(), value.to_owned());
+        self
+    }
+
+    /// Starts so many nodes, of which the last attacks.
+    pub(crate) fn nodes(mut self, count: u32) -> Self {
+        self.nodes = count;
+        self
+    }
+
+    /// Adds words to the command line of every node.
+    pub(crate) fn node_arguments(mut self, words: &[&str]) -> Self {
+        self.arguments
+            .extend(words.iter().map(|&word| word.to_owned()));
+        self
+    }
+
+    /// Adds a variable to the environment of every node.
+    pub(crate) fn node_environment(mut self, name: &str, value: &str) -> Self {
+        self.environment.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Starts everything, and waits until every node has its agent and every agent its checker.
+    pub(crate) fn start(self) -> Cluster {
+        // A case that failed has left nothing that this one could trip over.
+        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let scratch = Scratch::new();
+        let ids: Vec<u32> = (1..=self.nodes).collect();
+        make_certificates(&scratch.0, &ids);
+        let nowhere: Vec<(u32, SocketAddr)> = ids
+            .iter()
+            .map(|&id| (id, ([127, 0, 0, 1], 1).into()))
+            .collect();
+        let agents: Vec<Agent> = ids
+            .iter()
+            .map(|&id| {
+                let folder = scratch.0.join(format!("n{id}"));
+                Agent::start(id, &folder, &self.settings_of(&scratch.0, id, &nowhere))
+            })
+            .collect();
+        let known: Vec<(u32, SocketAddr)> = agents.iter().map(|it| (it.id, it.address)).collect();
+        for agent in &agents {
+            agent.reload(&self.settings_of(&scratch.0, agent.id, &known));
+        }
+        let measured = &ids[..ids.len() - 1];
+        let nodes = ids.iter().map(|&id| {
+            let folder = scratch.0.join(format!("n{id}"));
+            Arc::new(Node::start(&Start {
+                id,
+                folder: &folder,
+                members: &ids,
+                partners: measured,
+                agent: Some(folder.join("host.sock")),
+                arguments: &self.arguments,
+                environment: &self.environment,
+            }))
+        });
+        let nodes: Vec<Arc<Node>> = nodes.collect();
+        let reference = REFERENCE.map(|id| {
+            Arc::new(Node::start(&Start {
+                id,
+                folder: &scratch.0.join(format!("n{id}")),
+                members: &REFERENCE,
+                partners: &REFERENCE,
+                agent: None,
+                arguments: &[],
+                environment: &[],
+            }))
+        });
+        introduce(&nodes);
+        introduce(&reference);
+        let cluster = Cluster {
+            nodes,
+            agents,
+            reference,
+            plan: self,
+            scratch,
+            _alone: alone,
+        };
+        cluster.wait_until_ready();
+        cluster
+    }
+
+    fn settings_of(&self, root: &Path, id: u32, known: &[(u32, SocketAddr)]) -> Settings {
+        let quoted = |path: PathBuf| json!(path).to_string();
+        let folder = root.join(format!("n{id}"));
+        let certificates = root.join("certificates");
+        let known: Vec<String> = known
+            .iter()
+            .filter(|(other, _)| *other != id)
+            .map(|(id, address)| format!("{{ id = {id}, address = \"{address}\" }}"))
+            .collect();
+        let mut settings = Settings::from(
+            [
+                ("node.id", id.to_string()),
+                ("host.socket", quoted(folder.join("host.sock"))),
+                ("peers.listen", "\"127.0.0.1:0\"".to_owned()),
+                (
+                    "peers.certificate",
+                    quoted(certificates.join(format!("n{id}.pem"))),
+                ),
+                (
+                    "peers.key",
+                    quoted(certificates.join(format!("n{id}.key"))),
+                ),
+                (
+                    "peers.authority",
+                    quoted(certificates.join("authority.pem")),
+                ),
+                ("peers.known", format!("[{}]", known.join(", "))),
+                ("steering.kill_file", quoted(folder.join("off"))),
+                ("log.directory", quoted(folder.join("log"))),
+                ("admin.listen", quoted(folder.join("admin.sock"))),
+            ]
+            .map(|(name, value)| (name.to_owned(), value)),
+        );
+        settings.extend(self.settings.clone());
+        settings
+    }
+}
+
+/// A running cluster. Everything of it ends when it is dropped.
+pub(crate) struct Cluster {
+    /// The nodes, by rising id. The last is the attacker.
+    pub(crate) nodes: Vec<Arc<Node>>,
+    /// Their agents.
+    pub(crate) agents: Vec<Agent>,
+    /// Nodes that nobody attacks.
+    pub(crate) reference: [Arc<Node>; 2],
+    plan: Plan,
+    scratch: Scratch,
+    _alone: MutexGuard<'static, ()>,
+}
+
+impl Cluster {
+    /// Returns the node whose state, agent or certificate is in the attacker's hands.
+    pub(crate) fn attacker(&self) -> &Node {
+        self.nodes.last().unwrap()
+    }
+
+    /// Returns the nodes that are measured: all but the attacker.
+    pub(crate) fn measured(&self) -> &[Arc<Node>] {
+        &self.nodes[..self.nodes.len() - 1]
+    }
+
+    /// Returns a node's agent.
+    pub(crate) fn agent(&self, id: u32) -> &Agent {
+        self.agents.iter().find(|agent| agent.id == id).unwrap()
+    }
+
+    /// Returns a node.
+    pub(crate) fn node(&self, id: u32) -> &Node {
+        self.nodes.iter().find(|node| node.id == id).unwrap()
+    }
+
+    /// Returns how often a node's agent counted a failure.
+    pub(crate) fn failed_open(&self, id: u32, failure: &str) -> u64 {
+        self.agent(id).failed_open(failure)
+    }
+
+    /// Returns the folder of certificates: `nI.pem` and `nI.key` for every node and for 8 and 9, whom no agent knows, and
+    /// `authority.pem`.
+    pub(crate) fn certificates(&self) -> PathBuf {
+        self.scratch.0.join("certificates")
+    }
+
+    /// Returns the configuration that a node's agent runs with, for a case that changes some of it and has it reloaded.
+    pub(crate) fn settings(&self, id: u32) -> Settings {
+        let known: Vec<(u32, SocketAddr)> =
+            self.agents.iter().map(|it| (it.id, it.address)).collect();
+        self.plan.settings_of(&self.scratch.0, id, &known)
+    }
+
+    /// Waits until every agent has its host, its checker, and a snapshot without anybody missing.
+    fn wait_until_ready(&self) {
+        for agent in &self.agents {
+            until("host, checker and a whole snapshot", || {
+                let status = agent.status();
+                let has_host = !status["steering"]["host"].is_null();
+                let ready = has_host && status["steering"]["checker_ready"] == true;
+                ready.then_some(())
+            });
+            until("a run", || {
+                let runs = agent.status()["steering"]["counts"]["runs_finished"].as_u64();
+                (runs > Some(0)).then_some(())
+            });
+        }
+    }
+
+    /// Fails if a process has ended.
+    pub(crate) fn assert_alive(&self) {
+        for node in self.nodes.iter().chain(&self.reference) {
+            let ended = node.ended();
+            assert!(ended.is_none(), "node {}: {ended:?}: {}", node.id, node.said());
+        }
+        for agent in &self.agents {
+            let ended = agent.ended();
+            assert!(
+                ended.is_none(),
+                "agent {}: {ended:?}: {}",
+                agent.id,
+                agent.said()
+            );
+        }
+    }
+}
+
+fn introduce(nodes: &[Arc<Node>]) {
+    let addresses: Vec<(u32, SocketAddr)> = nodes.iter().map(|it| (it.id, it.address)).collect();
+    for node in nodes {
+        node.meet(&addresses);
+    }
+}
+
+fn make_certificates(folder: &Path, ids: &[u32]) {
+    let ids: Vec<String> = ids
+        .iter()
+        .chain(&OUTSIDERS)
+        .map(ToString::to_string)
+        .collect();
+    let made = arena()
+        .args(["cert", "init"])
+        .arg(folder.join("certificates"))
+        .args(["--nodes", &ids.join(",")])
+        .output()
+        .unwrap();
+    assert!(made.status.success(), "{made:?}");
+}

@@ -1,0 +1,186 @@
+//! A node as a process, spoken to in lines of JSON.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Write};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use serde_json::{Value, json};
+
+use super::{WAIT, arena, until};
+
+/// What a node answers: what it did, or why not.
+pub(crate) type Answer = Result<Value, String>;
+
+/// Who waits for the node's next answers, the longest first.
+type Waiting = Arc<Mutex<VecDeque<Sender<Answer>>>>;
+
+/// A running node.
+pub(crate) struct Node {
+    pub(crate) id: u32,
+    /// Where it listens, by TCP and UDP alike.
+    pub(crate) address: SocketAddr,
+    folder: PathBuf,
+    process: Mutex<Child>,
+    stdin: Mutex<Option<ChildStdin>>,
+    waiting: Waiting,
+}
+
+/// How a node is started.
+pub(crate) struct Start<'a> {
+    pub(crate) id: u32,
+    pub(crate) folder: &'a Path,
+    /// All nodes, and those that are asked.
+    pub(crate) members: &'a [u32],
+    pub(crate) partners: &'a [u32],
+    /// The socket of its agent.
+    pub(crate) agent: Option<PathBuf>,
+    /// More words for its command line, and variables for its environment.
+    pub(crate) arguments: &'a [String],
+    pub(crate) environment: &'a [(String, String)],
+}
+
+impl Node {
+    /// Starts a node, and waits until it listens.
+    pub(crate) fn start(start: &Start<'_>) -> Self {
+        let &Start { id, folder, .. } = start;
+        std::fs::create_dir_all(folder).unwrap();
+        let setup = json!({ "members": start.members, "partners": start.partners });
+        let log = File::options()
+            .create(true)
+            .append(true)
+            .open(folder.join("node.log"))
+            .unwrap();
+        let mut command = arena();
+        command
+            .args(["node", "--control", "--id", &id.to_string()])
+            .args(["--setup", &setup.to_string(), "--disk"])
+            .arg(folder.join("disk"))
+            .args(start.arguments)
+            .env("ARENA_NODE", id.to_string())
+            .envs(start.environment.iter().cloned())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(log);
+        if let Some(agent) = &start.agent {
+            command.arg("--agent").arg(agent);
+        }
+        let mut process = command.spawn().unwrap();
+        let waiting = Waiting::default();
+        let (ready, listens) = channel();
+        let (stdin, stdout) = (process.stdin.take(), process.stdout.take().unwrap());
+        let queue = Arc::clone(&waiting);
+        thread::spawn(move || listen(stdout, &ready, &queue));
+        let address = listens.recv_timeout(WAIT).unwrap_or_else(|_| {
+            let said = std::fs::read_to_string(folder.join("node.log"));
+            panic!("node {id} does not come up: {}", said.unwrap_or_default())
+        });
+        Self {
+            id,
+            address,
+            folder: folder.to_owned(),
+            process: Mutex::new(process),
+            stdin: Mutex::new(stdin),
+            waiting,
+        }
+    }
+
+    /// Gives the node an order; the answer will come, unless the node ends first.
+    pub(crate) fn tell(&self, order: &Value) -> Receiver<Answer> {
+        let (sender, answer) = channel();
+        let mut stdin = self.stdin.lock().unwrap();
+        self.waiting.lock().unwrap().push_back(sender);
+        if let Some(stdin) = stdin.as_mut() {
+            // That it is gone is told by the answer that never comes.
+            let _ = writeln!(stdin, "{order}").and_then(|()| stdin.flush());
+        }
+        answer
+    }
+
+    /// Gives the node an order, and waits for its answer.
+    pub(crate) fn order(&self, order: &Value) -> Answer {
+        let answer = self.tell(order).recv_timeout(WAIT);
+        answer.unwrap_or_else(|error| panic!("node {}: {order}: {error}: {}", self.id, self.said()))
+    }
+
+    /// Makes a call of the application.
+    pub(crate) fn call(&self, call: &Value) {
+        let done = self.order(&json!({ "call": call }));
+        assert!(done.is_ok(), "node {}: {call}: {done:?}", self.id);
+    }
+
+    /// Returns its state.
+    pub(crate) fn state(&self) -> Value {
+        let shown = self.order(&json!({ "state": true })).unwrap();
+        shown["state"].clone()
+    }
+
+    /// Tells it where others are.
+    pub(crate) fn meet(&self, others: &[(u32, SocketAddr)]) {
+        let others = others
+            .iter()
+            .map(|(id, address)| (id.to_string(), json!(address)));
+        let others: serde_json::Map<String, Value> = others.collect();
+        self.order(&json!({ "peers": others })).unwrap();
+    }
+
+    /// Waits until every question it asked has its answer.
+    pub(crate) fn wait_until_all_is_answered(&self) {
+        until("every question is answered", || {
+            let state = self.state();
+            state["open"].as_object().unwrap().is_empty().then_some(())
+        });
+    }
+
+    /// Returns its process id.
+    pub(crate) fn pid(&self) -> u32 {
+        self.process.lock().unwrap().id()
+    }
+
+    /// Returns how its process ended, if it did.
+    pub(crate) fn ended(&self) -> Option<ExitStatus> {
+        self.process.lock().unwrap().try_wait().unwrap()
+    }
+
+    /// Returns everything it complained about.
+    pub(crate) fn said(&self) -> String {
+        std::fs::read_to_string(self.folder.join("node.log")).unwrap_or_default()
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        let process = self.process.get_mut().unwrap();
+        let _ = process.kill();
+        let _ = process.wait();
+    }
+}
+
+/// Reads what a node prints until it ends.
+fn listen(stdout: ChildStdout, ready: &Sender<SocketAddr>, waiting: &Waiting) {
+    for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+        let Ok(value) = serde_json::from_str::<Value>(&line) else {
+            continue;
+        };
+        if let Some(address) = value["listen"].as_str() {
+            // Nobody waits if the start was given up.
+            let _ = ready.send(address.parse().unwrap());
+            continue;
+        }
+        let answer = match (value.get("done"), value.get("error")) {
+            (Some(done), _) => Ok(done.clone()),
+            (_, Some(error)) => Err(error.as_str().unwrap_or_default().to_owned()),
+            _ => continue,
+        };
+        if let Some(next) = waiting.lock().unwrap().pop_front() {
+            let _ = next.send(answer);
+        }
+    }
+    // Whoever still waits learns that no answer will come.
+    waiting.lock().unwrap().clear();
+}
