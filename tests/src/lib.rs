@@ -1,4 +1,6 @@
-//! Finds the files of the project for the tests of its house rules.
+//! What tests of the whole project share: its files, for the tests of house rules, and clusters that are attacked.
+
+pub mod attack;
 
 use std::path::{Path, PathBuf};
 

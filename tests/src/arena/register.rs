@@ -23,7 +23,7 @@ const SEARCHED_CALLS: u64 = 2;
 
 /// A node.
 #[derive(Clone, Debug, Eq, Hash, PartialEq, Serialize, Deserialize)]
-pub struct Register {
+pub(crate) struct Register {
     /// The number of the last question.
     asked: u64,
     /// Questions without an answer, with who was asked.
@@ -42,7 +42,7 @@ pub struct Register {
 
 /// What nodes say to each other.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
-pub enum Message {
+pub(crate) enum Message {
     /// Write this down.
     Write(u64),
     /// It is written down.
@@ -51,14 +51,14 @@ pub enum Message {
 
 /// The timer of a node.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
-pub enum Timer {
+pub(crate) enum Timer {
     /// Ask again what was not answered.
     Again,
 }
 
 /// What the application may ask.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
-pub enum Call {
+pub(crate) enum Call {
     /// Have the next number written down.
     Ask,
     /// Make the own state harm others.
@@ -68,16 +68,16 @@ pub enum Call {
 /// What a node is started with.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Setup {
+pub(crate) struct Setup {
     /// All nodes: each is everybody's neighbor.
-    pub members: Vec<NodeId>,
+    pub(crate) members: Vec<NodeId>,
     /// Whom a node asks, in turn.
-    pub partners: Vec<NodeId>,
+    pub(crate) partners: Vec<NodeId>,
 }
 
 /// The service has no options of its own.
 #[derive(Args, Clone, Debug)]
-pub struct NoOptions {}
+pub(crate) struct NoOptions {}
 
 type Cx<'a> = Context<'a, Register>;
 
@@ -205,7 +205,8 @@ const CONFIRMED: &str = "what is confirmed is written down";
 impl Program for Register {
     type Options = NoOptions;
 
-    const ABOUT: &'static str = "Numbers that others write down: the service that attacks are tried on";
+    const ABOUT: &'static str =
+        "Numbers that others write down: the service that attacks are tried on";
 
     fn setup(_: NodeId, members: &[NodeId], _: &BTreeSet<&'static str>) -> Option<Setup> {
         Some(Setup {

@@ -19,7 +19,7 @@ const DEPTH: u32 = 100_000;
 
 /// What a spell does, and when.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
-pub enum Kind {
+pub(crate) enum Kind {
     /// Panics while it is read.
     ReadPanics,
     /// Never ends being read.
@@ -60,7 +60,7 @@ pub enum Kind {
 
 /// A spell as it is found in a state.
 #[derive(Default)]
-pub struct Spell {
+pub(crate) struct Spell {
     cast: Option<(Kind, NodeId)>,
     /// Whether somebody else has read it.
     armed: bool,
@@ -68,7 +68,7 @@ pub struct Spell {
 
 impl Spell {
     /// Casts one.
-    pub fn new(kind: Kind, owner: NodeId) -> Self {
+    pub(crate) fn new(kind: Kind, owner: NodeId) -> Self {
         Self {
             cast: Some((kind, owner)),
             armed: false,
@@ -81,7 +81,7 @@ impl Spell {
     }
 
     /// What a property meets that looks at it.
-    pub fn judge(&self) {
+    pub(crate) fn judge(&self) {
         match self.acts() {
             Some(Kind::JudgePanics) => panic!("a property cannot judge this"),
             Some(Kind::JudgeLoops) => forever(),
@@ -92,7 +92,7 @@ impl Spell {
     }
 
     /// What a handler meets that runs on it.
-    pub fn handle(&self) {
+    pub(crate) fn handle(&self) {
         match self.acts() {
             Some(Kind::HandlePanics) => panic!("a handler cannot bear this"),
             Some(Kind::HandleLoops) => forever(),

@@ -1,8 +1,7 @@
 //! A neighbor's state on which the service's own types fail when they read it.
 
+use scry_tests::attack::{Meter, Plan, until};
 use serde_json::json;
-
-use crate::support::{Meter, Plan, until};
 
 /// Attacks with a state, and waits until a failure is told.
 fn withstand(plan: Plan, spell: &str, told: &str) {

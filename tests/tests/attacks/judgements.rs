@@ -1,8 +1,7 @@
 //! A neighbor's state on which properties and handlers fail.
 
+use scry_tests::attack::{Meter, Plan, until};
 use serde_json::json;
-
-use crate::support::{Meter, Plan, until};
 
 #[test]
 fn a_property_that_panics_on_a_neighbors_state_stops_nobody() {

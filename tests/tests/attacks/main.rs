@@ -1,6 +1,6 @@
 //! The standing attack suite: real clusters on loopback are attacked, and must go on as if they were not.
 //!
-//! Every case starts nodes with agents ([`support::Cluster`]), attacks them, and has [`support::Meter`] count what the
+//! Every case starts nodes with agents ([`Cluster`](scry_tests::attack::Cluster)), attacks them, and has [`Meter`](scry_tests::attack::Meter) count what the
 //! service answers before the attack and through it. What must hold in every case:
 //!
 //! - answered calls a second through the attack are at least nine tenths of those before,
@@ -26,18 +26,12 @@
 //! ```
 //!
 //! An attack that must go on while it is measured runs in a thread of the case, or is repeated between
-//! [`support::Meter::watch`] and `assert_withstood`. Cases that measure run one at a time, whatever the number of threads of
+//! `Meter::watch` and `assert_withstood`. Cases that measure run one at a time, whatever the number of threads of
 //! the test. With `SCRY_ATTACK_SECONDS` each case measures for so long through its attack; without it, for about two seconds.
 //!
 //! A busy machine slows everything down. So what is compared is never a pace by itself, but its ratio to that of two other
 //! nodes without agents, which nobody attacks and which are asked in the same way at the same time; and what seems too slow is measured
 //! again a few times, while the attack goes on.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "a test that cannot go on has failed, and says where"
-)]
-
 mod bytes;
 mod judgements;
-mod support;

@@ -22,7 +22,8 @@ const LEFT_MIN: u64 = 90;
 const TRIES: usize = 6;
 
 /// Has every node called, and counts what is answered.
-pub(crate) struct Meter<'a> {
+#[derive(Debug)]
+pub struct Meter<'a> {
     cluster: &'a Cluster,
     load: Load,
     before: Block,
@@ -48,7 +49,7 @@ impl Block {
 
 impl<'a> Meter<'a> {
     /// Begins to call, waits until everybody answers, and measures the pace before the attack.
-    pub(crate) fn start(cluster: &'a Cluster) -> Self {
+    pub fn start(cluster: &'a Cluster) -> Self {
         let load = Load::start(cluster);
         for node in cluster.nodes.iter().chain(&cluster.reference) {
             until("answers", || (answered(node) >= 10).then_some(()));
@@ -66,12 +67,12 @@ impl<'a> Meter<'a> {
     }
 
     /// Lets so much time go by as the pace is measured in, for an attack that must have gone on for a while.
-    pub(crate) fn watch(&self) -> u64 {
+    pub fn watch(&self) -> u64 {
         self.measure(BLOCK).left(self.before)
     }
 
     /// Returns how many calls were refused so far, by filters or the immediate check.
-    pub(crate) fn refused(&self) -> u64 {
+    pub fn refused(&self) -> u64 {
         self.load.refused.load(Ordering::Relaxed)
     }
 
@@ -80,7 +81,7 @@ impl<'a> Meter<'a> {
     /// # Panics
     ///
     /// If the service is slower than it may be, a process has ended, or an answer never comes.
-    pub(crate) fn assert_withstood(self) {
+    pub fn assert_withstood(self) {
         let mut tries = Vec::new();
         loop {
             let left = self.measure(through()).left(self.before);
@@ -131,6 +132,7 @@ fn answered(node: &Node) -> u64 {
 }
 
 /// Threads that call nodes until they are told to stop.
+#[derive(Debug)]
 struct Load {
     stop: Arc<AtomicBool>,
     refused: Arc<AtomicU64>,

@@ -19,16 +19,23 @@ const OUTSIDERS: [u32; 2] = [8, 9];
 static ALONE: Mutex<()> = Mutex::new(());
 
 /// What a cluster is made of.
-pub(crate) struct Plan {
+#[derive(Debug)]
+pub struct Plan {
     nodes: u32,
     settings: Settings,
     arguments: Vec<String>,
     environment: Vec<(String, String)>,
 }
 
+impl Default for Plan {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Plan {
     /// Three nodes, of which the last attacks; checked and steered with the service's own properties.
-    pub(crate) fn new() -> Self {
+    pub fn new() -> Self {
         let mut settings = Settings::new();
         let defaults = [
             ("steering.mode", "\"steer\""),
@@ -53,32 +60,36 @@ impl Plan {
     }
 
     /// Sets something in every agent's configuration, by its dotted name: `set("safety.isolate", "\"clone\"")`.
-    pub(crate) fn set(mut self, name: &str, value: &str) -> Self {
+    #[must_use]
+    pub fn set(mut self, name: &str, value: &str) -> Self {
         self.settings.insert(name.to_owned(), value.to_owned());
         self
     }
 
     /// Starts so many nodes, of which the last attacks.
-    pub(crate) fn nodes(mut self, count: u32) -> Self {
+    #[must_use]
+    pub fn nodes(mut self, count: u32) -> Self {
         self.nodes = count;
         self
     }
 
     /// Adds words to the command line of every node.
-    pub(crate) fn node_arguments(mut self, words: &[&str]) -> Self {
+    #[must_use]
+    pub fn node_arguments(mut self, words: &[&str]) -> Self {
         self.arguments
             .extend(words.iter().map(|&word| word.to_owned()));
         self
     }
 
     /// Adds a variable to the environment of every node.
-    pub(crate) fn node_environment(mut self, name: &str, value: &str) -> Self {
+    #[must_use]
+    pub fn node_environment(mut self, name: &str, value: &str) -> Self {
         self.environment.push((name.to_owned(), value.to_owned()));
         self
     }
 
     /// Starts everything, and waits until every node has its agent and every agent its checker.
-    pub(crate) fn start(self) -> Cluster {
+    pub fn start(self) -> Cluster {
         // A case that failed has left nothing that this one could trip over.
         let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let scratch = Scratch::new();
@@ -156,10 +167,7 @@ impl Plan {
                     "peers.certificate",
                     quoted(certificates.join(format!("n{id}.pem"))),
                 ),
-                (
-                    "peers.key",
-                    quoted(certificates.join(format!("n{id}.key"))),
-                ),
+                ("peers.key", quoted(certificates.join(format!("n{id}.key")))),
                 (
                     "peers.authority",
                     quoted(certificates.join("authority.pem")),
@@ -177,13 +185,14 @@ impl Plan {
 }
 
 /// A running cluster. Everything of it ends when it is dropped.
-pub(crate) struct Cluster {
+#[derive(Debug)]
+pub struct Cluster {
     /// The nodes, by rising id. The last is the attacker.
-    pub(crate) nodes: Vec<Arc<Node>>,
+    pub nodes: Vec<Arc<Node>>,
     /// Their agents.
-    pub(crate) agents: Vec<Agent>,
+    pub agents: Vec<Agent>,
     /// Nodes that nobody attacks.
-    pub(crate) reference: [Arc<Node>; 2],
+    pub reference: [Arc<Node>; 2],
     plan: Plan,
     scratch: Scratch,
     _alone: MutexGuard<'static, ()>,
@@ -191,38 +200,38 @@ pub(crate) struct Cluster {
 
 impl Cluster {
     /// Returns the node whose state, agent or certificate is in the attacker's hands.
-    pub(crate) fn attacker(&self) -> &Node {
+    pub fn attacker(&self) -> &Node {
         self.nodes.last().unwrap()
     }
 
     /// Returns the nodes that are measured: all but the attacker.
-    pub(crate) fn measured(&self) -> &[Arc<Node>] {
+    pub fn measured(&self) -> &[Arc<Node>] {
         &self.nodes[..self.nodes.len() - 1]
     }
 
     /// Returns a node's agent.
-    pub(crate) fn agent(&self, id: u32) -> &Agent {
+    pub fn agent(&self, id: u32) -> &Agent {
         self.agents.iter().find(|agent| agent.id == id).unwrap()
     }
 
     /// Returns a node.
-    pub(crate) fn node(&self, id: u32) -> &Node {
+    pub fn node(&self, id: u32) -> &Node {
         self.nodes.iter().find(|node| node.id == id).unwrap()
     }
 
     /// Returns how often a node's agent counted a failure.
-    pub(crate) fn failed_open(&self, id: u32, failure: &str) -> u64 {
+    pub fn failed_open(&self, id: u32, failure: &str) -> u64 {
         self.agent(id).failed_open(failure)
     }
 
     /// Returns the folder of certificates: `nI.pem` and `nI.key` for every node and for 8 and 9, whom no agent knows, and
     /// `authority.pem`.
-    pub(crate) fn certificates(&self) -> PathBuf {
+    pub fn certificates(&self) -> PathBuf {
         self.scratch.0.join("certificates")
     }
 
     /// Returns the configuration that a node's agent runs with, for a case that changes some of it and has it reloaded.
-    pub(crate) fn settings(&self, id: u32) -> Settings {
+    pub fn settings(&self, id: u32) -> Settings {
         let known: Vec<(u32, SocketAddr)> =
             self.agents.iter().map(|it| (it.id, it.address)).collect();
         self.plan.settings_of(&self.scratch.0, id, &known)
@@ -245,10 +254,15 @@ impl Cluster {
     }
 
     /// Fails if a process has ended.
-    pub(crate) fn assert_alive(&self) {
+    pub fn assert_alive(&self) {
         for node in self.nodes.iter().chain(&self.reference) {
             let ended = node.ended();
-            assert!(ended.is_none(), "node {}: {ended:?}: {}", node.id, node.said());
+            assert!(
+                ended.is_none(),
+                "node {}: {ended:?}: {}",
+                node.id,
+                node.said()
+            );
         }
         for agent in &self.agents {
             let ended = agent.ended();

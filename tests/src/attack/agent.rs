@@ -14,21 +14,22 @@ use serde_json::Value;
 use super::{WAIT, arena, until};
 
 /// Settings by their dotted names, with values as a configuration file spells them.
-pub(crate) type Settings = BTreeMap<String, String>;
+pub type Settings = BTreeMap<String, String>;
 
 /// A running agent.
-pub(crate) struct Agent {
+#[derive(Debug)]
+pub struct Agent {
     /// Beside which node it runs.
-    pub(crate) id: u32,
+    pub id: u32,
     /// Where other agents find it.
-    pub(crate) address: SocketAddr,
+    pub address: SocketAddr,
     folder: PathBuf,
     process: Mutex<Child>,
 }
 
 impl Agent {
     /// Starts an agent, and waits until it answers. It takes a port that is free; where the others are it is told later.
-    pub(crate) fn start(id: u32, folder: &Path, settings: &Settings) -> Self {
+    pub fn start(id: u32, folder: &Path, settings: &Settings) -> Self {
         std::fs::create_dir_all(folder).unwrap();
         let file = folder.join("scry.toml");
         write(&file, settings);
@@ -58,19 +59,19 @@ impl Agent {
     }
 
     /// Has it read other settings.
-    pub(crate) fn reload(&self, settings: &Settings) {
+    pub fn reload(&self, settings: &Settings) {
         write(&self.folder.join("scry.toml"), settings);
         let (code, said) = self.ask("POST", "/reload", "{}");
         assert_eq!(code, 200, "{said}");
     }
 
     /// Returns its folder, with `scry.toml`, `agent.log`, `log/`, `host.sock` and `admin.sock`.
-    pub(crate) fn folder(&self) -> &Path {
+    pub fn folder(&self) -> &Path {
         &self.folder
     }
 
     /// Sends a request of an operator, and returns code and body of the answer.
-    pub(crate) fn ask(&self, method: &str, path: &str, body: &str) -> (u16, String) {
+    pub fn ask(&self, method: &str, path: &str, body: &str) -> (u16, String) {
         let answer = self.try_ask(method, path, body);
         answer.unwrap_or_else(|| panic!("agent {} does not answer: {}", self.id, self.said()))
     }
@@ -91,14 +92,15 @@ impl Agent {
         Some((code, text.to_owned()))
     }
 
-    pub(crate) fn status(&self) -> Value {
+    /// Asks how it is doing.
+    pub fn status(&self) -> Value {
         let (code, text) = self.ask("GET", "/status", "");
         assert_eq!(code, 200, "{text}");
         serde_json::from_str(&text).unwrap()
     }
 
     /// Returns the value of a metric, by its name with its labels as they are written; nothing if there is none.
-    pub(crate) fn metric(&self, name: &str) -> u64 {
+    pub fn metric(&self, name: &str) -> u64 {
         let (code, text) = self.ask("GET", "/metrics", "");
         assert_eq!(code, 200, "{text}");
         let mut lines = text.lines().filter_map(|line| line.rsplit_once(' '));
@@ -109,12 +111,12 @@ impl Agent {
     }
 
     /// Returns how often a failure was counted.
-    pub(crate) fn failed_open(&self, failure: &str) -> u64 {
+    pub fn failed_open(&self, failure: &str) -> u64 {
         self.metric(&format!("scry_failed_open_total{{failure=\"{failure}\"}}"))
     }
 
     /// Returns the records of its steering log of one kind, or all for an empty one, in the newest file.
-    pub(crate) fn records(&self, kind: &str) -> Vec<Value> {
+    pub fn records(&self, kind: &str) -> Vec<Value> {
         let file = self.folder.join("log").join("steering.jsonl");
         let text = std::fs::read_to_string(file).unwrap_or_default();
         let records = text
@@ -126,7 +128,7 @@ impl Agent {
     }
 
     /// Runs a command of `scry` against it.
-    pub(crate) fn command(&self, arguments: &[&str]) -> Output {
+    pub fn command(&self, arguments: &[&str]) -> Output {
         arena()
             .args(arguments)
             .arg("--admin")
@@ -136,17 +138,17 @@ impl Agent {
     }
 
     /// Returns its process id.
-    pub(crate) fn pid(&self) -> u32 {
+    pub fn pid(&self) -> u32 {
         self.process.lock().unwrap().id()
     }
 
     /// Returns how its process ended, if it did.
-    pub(crate) fn ended(&self) -> Option<ExitStatus> {
+    pub fn ended(&self) -> Option<ExitStatus> {
         self.process.lock().unwrap().try_wait().unwrap()
     }
 
     /// Returns everything it said.
-    pub(crate) fn said(&self) -> String {
+    pub fn said(&self) -> String {
         std::fs::read_to_string(self.folder.join("agent.log")).unwrap_or_default()
     }
 }

@@ -1,4 +1,9 @@
-//! What every case needs: a cluster of processes, and somebody who counts its answers.
+//! What every case of the attack suite needs: a cluster of processes, and somebody who counts its answers.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test that cannot go on has failed, and says where"
+)]
 
 mod agent;
 mod cluster;
@@ -10,23 +15,26 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-pub(crate) use agent::Agent;
-pub(crate) use cluster::{Cluster, Plan};
-pub(crate) use meter::Meter;
-pub(crate) use node::Node;
+pub use agent::{Agent, Settings};
+pub use cluster::{Cluster, Plan};
+pub use meter::Meter;
+pub use node::{Answer, Node, Start};
 
 /// How long anything may take on a busy machine.
-pub(crate) const WAIT: Duration = Duration::from_secs(120);
+pub const WAIT: Duration = Duration::from_secs(120);
 
-/// Returns a command of the arena that ends with this process.
-pub(crate) fn arena() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_arena"));
+/// Returns a command of the arena that ends with this process. Cargo puts it beside the folder of the tests, and builds it
+/// before them.
+pub fn arena() -> Command {
+    let test = std::env::current_exe().unwrap();
+    let folder = test.parent().and_then(std::path::Path::parent).unwrap();
+    let mut command = Command::new(folder.join("arena"));
     command.env("ARENA_PARENT", std::process::id().to_string());
     command
 }
 
 /// Asks again until the answer is there, or panics when that takes too long.
-pub(crate) fn until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
+pub fn until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
     let end = Instant::now() + WAIT;
     loop {
         if let Some(answer) = ask() {
@@ -38,10 +46,21 @@ pub(crate) fn until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
 }
 
 /// A folder of a test, gone when the test is over, unless it failed.
-pub(crate) struct Scratch(pub(crate) PathBuf);
+#[derive(Debug)]
+pub struct Scratch(
+    /// Where.
+    pub PathBuf,
+);
+
+impl Default for Scratch {
+    fn default() -> Self {
+        Self::new()
+    }
+}
 
 impl Scratch {
-    pub(crate) fn new() -> Self {
+    /// Makes one.
+    pub fn new() -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("scry-attacks-{}-{count}", std::process::id());

@@ -15,16 +15,18 @@ use serde_json::{Value, json};
 use super::{WAIT, arena, until};
 
 /// What a node answers: what it did, or why not.
-pub(crate) type Answer = Result<Value, String>;
+pub type Answer = Result<Value, String>;
 
 /// Who waits for the node's next answers, the longest first.
 type Waiting = Arc<Mutex<VecDeque<Sender<Answer>>>>;
 
 /// A running node.
-pub(crate) struct Node {
-    pub(crate) id: u32,
+#[derive(Debug)]
+pub struct Node {
+    /// Which.
+    pub id: u32,
     /// Where it listens, by TCP and UDP alike.
-    pub(crate) address: SocketAddr,
+    pub address: SocketAddr,
     folder: PathBuf,
     process: Mutex<Child>,
     stdin: Mutex<Option<ChildStdin>>,
@@ -32,22 +34,27 @@ pub(crate) struct Node {
 }
 
 /// How a node is started.
-pub(crate) struct Start<'a> {
-    pub(crate) id: u32,
-    pub(crate) folder: &'a Path,
-    /// All nodes, and those that are asked.
-    pub(crate) members: &'a [u32],
-    pub(crate) partners: &'a [u32],
+#[derive(Debug)]
+pub struct Start<'a> {
+    /// Which.
+    pub id: u32,
+    /// Where it keeps what it keeps.
+    pub folder: &'a Path,
+    /// All nodes.
+    pub members: &'a [u32],
+    /// Whom it asks.
+    pub partners: &'a [u32],
     /// The socket of its agent.
-    pub(crate) agent: Option<PathBuf>,
-    /// More words for its command line, and variables for its environment.
-    pub(crate) arguments: &'a [String],
-    pub(crate) environment: &'a [(String, String)],
+    pub agent: Option<PathBuf>,
+    /// More words for its command line.
+    pub arguments: &'a [String],
+    /// Variables for its environment.
+    pub environment: &'a [(String, String)],
 }
 
 impl Node {
     /// Starts a node, and waits until it listens.
-    pub(crate) fn start(start: &Start<'_>) -> Self {
+    pub fn start(start: &Start<'_>) -> Self {
         let &Start { id, folder, .. } = start;
         std::fs::create_dir_all(folder).unwrap();
         let setup = json!({ "members": start.members, "partners": start.partners });
@@ -91,7 +98,7 @@ impl Node {
     }
 
     /// Gives the node an order; the answer will come, unless the node ends first.
-    pub(crate) fn tell(&self, order: &Value) -> Receiver<Answer> {
+    pub fn tell(&self, order: &Value) -> Receiver<Answer> {
         let (sender, answer) = channel();
         let mut stdin = self.stdin.lock().unwrap();
         self.waiting.lock().unwrap().push_back(sender);
@@ -103,25 +110,25 @@ impl Node {
     }
 
     /// Gives the node an order, and waits for its answer.
-    pub(crate) fn order(&self, order: &Value) -> Answer {
+    pub fn order(&self, order: &Value) -> Answer {
         let answer = self.tell(order).recv_timeout(WAIT);
         answer.unwrap_or_else(|error| panic!("node {}: {order}: {error}: {}", self.id, self.said()))
     }
 
     /// Makes a call of the application.
-    pub(crate) fn call(&self, call: &Value) {
+    pub fn call(&self, call: &Value) {
         let done = self.order(&json!({ "call": call }));
         assert!(done.is_ok(), "node {}: {call}: {done:?}", self.id);
     }
 
     /// Returns its state.
-    pub(crate) fn state(&self) -> Value {
+    pub fn state(&self) -> Value {
         let shown = self.order(&json!({ "state": true })).unwrap();
         shown["state"].clone()
     }
 
     /// Tells it where others are.
-    pub(crate) fn meet(&self, others: &[(u32, SocketAddr)]) {
+    pub fn meet(&self, others: &[(u32, SocketAddr)]) {
         let others = others
             .iter()
             .map(|(id, address)| (id.to_string(), json!(address)));
@@ -130,7 +137,7 @@ impl Node {
     }
 
     /// Waits until every question it asked has its answer.
-    pub(crate) fn wait_until_all_is_answered(&self) {
+    pub fn wait_until_all_is_answered(&self) {
         until("every question is answered", || {
             let state = self.state();
             state["open"].as_object().unwrap().is_empty().then_some(())
@@ -138,17 +145,17 @@ impl Node {
     }
 
     /// Returns its process id.
-    pub(crate) fn pid(&self) -> u32 {
+    pub fn pid(&self) -> u32 {
         self.process.lock().unwrap().id()
     }
 
     /// Returns how its process ended, if it did.
-    pub(crate) fn ended(&self) -> Option<ExitStatus> {
+    pub fn ended(&self) -> Option<ExitStatus> {
         self.process.lock().unwrap().try_wait().unwrap()
     }
 
     /// Returns everything it complained about.
-    pub(crate) fn said(&self) -> String {
+    pub fn said(&self) -> String {
         std::fs::read_to_string(self.folder.join("node.log")).unwrap_or_default()
     }
 }
