@@ -143,7 +143,9 @@ sections! {
         memory_bytes: u64 = 1 << 30,
         /// How many violations one search may report.
         violations: u32 = 16,
-        /// How far its priority is lowered, 0 to 19.
+        /// Whether it runs only while a processor has nothing else to do: then it takes no time from the service, and finds less on a machine that is busy.
+        idle: bool = true,
+        /// How far its priority is lowered if it is not `idle`, 0 to 19.
         nice: i32 = 10,
         /// With how many threads it searches.
         threads: usize = 1,

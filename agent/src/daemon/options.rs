@@ -58,7 +58,10 @@ pub(super) fn checker(configuration: &Configuration) -> checker::Settings {
     let checker = &configuration.checker;
     checker::Settings {
         command: checker.command.clone(),
-        nice: checker.nice,
+        priority: match checker.idle {
+            true => checker::Priority::Idle,
+            false => checker::Priority::Nice(checker.nice),
+        },
         threads: checker.threads,
         memory_bytes: checker.memory_bytes,
         // The controller acts first, as it also tells what became of the run.

@@ -27,7 +27,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(30);
 /// A life of this length says that the program is fine after all.
 const LONG_LIFE: Duration = Duration::from_secs(60);
 /// How long its first words may take.
-const READY_WAIT: Duration = Duration::from_secs(10);
+const READY_WAIT: Duration = Duration::from_secs(30);
 /// What a checker may map beside the memory of its search: its code, its stacks, the snapshot, and what the allocator
 /// keeps in reserve. The search keeps to its own bound; this one is for a handler that does not.
 const ADDRESS_SPACE_BYTES: u64 = 2 << 30;
@@ -39,14 +39,24 @@ const WRITE_WAIT: Duration = Duration::from_secs(10);
 pub(crate) struct Settings {
     /// The program and its arguments, if it is not the service's own executable.
     pub(crate) command: Vec<String>,
-    /// How far its priority is lowered.
-    pub(crate) nice: i32,
+    /// When it gets a processor.
+    pub(crate) priority: Priority,
     /// With how many threads it searches.
     pub(crate) threads: usize,
     /// How much memory its search may use.
     pub(crate) memory_bytes: u64,
     /// How long beyond its budget it may be silent.
     pub(crate) grace: Duration,
+}
+
+/// When the checker gets a processor.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Priority {
+    /// While nothing else wants it. A service that wakes up is never kept waiting: with a mere nice value, whoever runs may
+    /// finish its slice first, several milliseconds for each message of a busy cluster.
+    Idle,
+    /// As a process of this nice value.
+    Nice(i32),
 }
 
 #[derive(Debug)]
@@ -336,7 +346,7 @@ fn start(program: &[OsString], settings: &Settings) -> std::io::Result<Running> 
             command.env(name, value);
         }
     }
-    prepare(&mut command, settings.nice);
+    prepare(&mut command, settings.priority);
     let mut child = command.spawn()?;
     if let Some(stdout) = child.stdout.take() {
         tokio::spawn(say(stdout));
@@ -357,13 +367,21 @@ fn start(program: &[OsString], settings: &Settings) -> std::io::Result<Running> 
     unsafe_code,
     reason = "only between fork and exec can a child ask to die with its parent"
 )]
-fn prepare(command: &mut Command, nice: i32) {
-    // SAFETY: both calls are system calls that take no lock and allocate nothing.
+fn prepare(command: &mut Command, priority: Priority) {
+    // SAFETY: these are system calls that take no lock and allocate nothing.
     unsafe {
         command.pre_exec(move || {
             nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL)?;
             // An agent of low priority itself may not be allowed to; that harms nobody.
-            nix::libc::setpriority(nix::libc::PRIO_PROCESS, 0, nice);
+            match priority {
+                Priority::Idle => {
+                    let parameters = nix::libc::sched_param { sched_priority: 0 };
+                    nix::libc::sched_setscheduler(0, nix::libc::SCHED_IDLE, &parameters);
+                }
+                Priority::Nice(nice) => {
+                    nix::libc::setpriority(nix::libc::PRIO_PROCESS, 0, nice);
+                }
+            }
             Ok(())
         });
     }

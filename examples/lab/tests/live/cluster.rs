@@ -235,23 +235,32 @@ impl Cluster {
 
     /// Sends a signal to an agent's checker.
     pub(crate) fn signal_checker(&self, node: u32, signal: Signal) {
-        let agent = self.agents[&node].id();
+        let (pid, _) = self.checker(node);
+        kill(Pid::from_raw(pid), signal).unwrap();
+    }
+
+    /// Returns by which policy the kernel gives a checker a processor.
+    pub(crate) fn checker_policy(&self, node: u32) -> i32 {
+        /// Counted from behind the name, as in the file's manual page from 3 on.
+        const POLICY: usize = 41 - 3;
+        let (_, words) = self.checker(node);
+        words[POLICY].parse().unwrap()
+    }
+
+    /// Returns a checker's process, and what the kernel says of it.
+    fn checker(&self, node: u32) -> (i32, Vec<String>) {
+        let agent = self.agents[&node].id().to_string();
         let children = fs::read_dir("/proc").unwrap().flatten().filter_map(|it| {
             let pid: i32 = it.file_name().to_str()?.parse().ok()?;
             let stat = fs::read_to_string(it.path().join("stat")).ok()?;
             // The name is in brackets and may hold anything; the parent is the second word after it.
-            let parent: u32 = stat
-                .rsplit(')')
-                .next()?
-                .split_whitespace()
-                .nth(1)?
-                .parse()
-                .ok()?;
-            (parent == agent).then_some(pid)
+            let words = stat.rsplit(')').next()?.split_whitespace();
+            let words: Vec<String> = words.map(str::to_owned).collect();
+            (*words.get(1)? == agent).then_some((pid, words))
         });
-        let children: Vec<i32> = children.collect();
+        let mut children: Vec<_> = children.collect();
         assert_eq!(children.len(), 1, "an agent has one checker");
-        kill(Pid::from_raw(children[0]), signal).unwrap();
+        children.remove(0)
     }
 
     /// Gives a node an order.

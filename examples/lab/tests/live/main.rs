@@ -151,6 +151,8 @@ fn a_killed_peer_is_missing_with_a_reason_until_it_is_back() {
 fn a_checker_that_is_killed_is_started_again_and_the_service_runs_on() {
     let mut cluster = Cluster::start("checker-killed");
     has_filter(&cluster);
+    // It takes no time from the service.
+    assert_eq!(cluster.checker_policy(ROOT), nix::libc::SCHED_IDLE);
     let before = cluster.log(ROOT).len();
     cluster.signal_checker(ROOT, Signal::SIGKILL);
     until("another checker, and a run of it", || {
