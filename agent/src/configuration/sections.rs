@@ -223,8 +223,8 @@ sections! {
         /// How long an event that seems to break a property may be held until the neighbors have said what their states
         /// are now. With 0 nothing is held, and nothing is refused because of a neighbor's state.
         hold_ms: u64 = 20,
-        /// How many thousandths of its time the service may wait for the check; beyond, events are tried on a clone, or
-        /// not at all.
+        /// How many thousandths of its time the service may wait for the check, and a sixth of that for `speculator` and `fork`;
+        /// beyond, events are tried on a clone, or not at all.
         time_share_per_mille: u32 = 30,
     }
 

@@ -195,6 +195,10 @@ impl<S: Staged> Cluster<S> {
     /// If a process cannot be started or does not come up.
     pub(crate) async fn launch(launch: &Launch<'_, S>) -> anyhow::Result<Self> {
         std::fs::create_dir_all(launch.directory)?;
+        if std::fs::read_dir(launch.directory)?.next().is_some() {
+            let directory = launch.directory.display();
+            bail!("{directory} is from an earlier run, whose disks its nodes would find: choose another --directory");
+        }
         // Sockets are named by absolute paths.
         let directory = launch.directory.canonicalize()?;
         let mut agents = BTreeMap::new();
