@@ -197,7 +197,9 @@ impl<S: Staged> Cluster<S> {
         std::fs::create_dir_all(launch.directory)?;
         if std::fs::read_dir(launch.directory)?.next().is_some() {
             let directory = launch.directory.display();
-            bail!("{directory} is from an earlier run, whose disks its nodes would find: choose another --directory");
+            bail!(
+                "{directory} is from an earlier run, whose disks its nodes would find: choose another --directory"
+            );
         }
         // Sockets are named by absolute paths.
         let directory = launch.directory.canonicalize()?;
