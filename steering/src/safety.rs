@@ -81,6 +81,8 @@ pub struct SafetyCheck<S: Service> {
     unchecked_count: u64,
     /// Whether it was said that the neighbors' states are too old.
     stale_told: bool,
+    /// Whether it was said that events are tried on a clone to save time.
+    clones_told: bool,
     /// When it was last said that the share of time is used up.
     share_told: Option<Time>,
     notices: VecDeque<Notice>,
@@ -103,6 +105,7 @@ impl<S: Service> SafetyCheck<S> {
             unchanged: BTreeSet::new(),
             unchecked_count: 0,
             stale_told: false,
+            clones_told: false,
             share_told: None,
             notices: VecDeque::new(),
         }
@@ -207,8 +210,10 @@ impl<S: Service> SafetyCheck<S> {
         let wanted = self.trials.rules.isolate;
         self.share.earn(scene.now);
         let how = self.share.allows(wanted);
-        if how != Some(wanted) {
-            self.tell_share(scene.now);
+        match how {
+            Some(how) if how == wanted => {}
+            Some(_) => self.tell_clones(),
+            None => self.tell_share(scene.now),
         }
         // What is decided must be tried, and has been held long enough.
         let Some(how) = how.or(decisive.then_some(Isolate::Clone)) else {
@@ -341,14 +346,24 @@ impl<S: Service> SafetyCheck<S> {
         }
     }
 
+    /// Says once that events are tried on a clone: that goes on for as long as the service is busy, and nothing runs untried.
+    fn tell_clones(&mut self) {
+        if !std::mem::replace(&mut self.clones_told, true) {
+            let share = self.trials.rules.time_share_per_mille;
+            let detail = format!(
+                "a sixth of {share} thousandths of the time is used up: some events are tried on a clone instead"
+            );
+            self.fail(Failure::CheckOverShare, detail);
+        }
+    }
+
     fn tell_share(&mut self, now: Time) {
         let recently = |told: Time| now.millis_since(told) < SHARE_TOLD_MS;
         if !self.share_told.is_some_and(recently) {
             self.share_told = Some(now);
             let share = self.trials.rules.time_share_per_mille;
-            let detail = format!(
-                "more than {share} thousandths of the time: some events are tried on a clone, or not at all"
-            );
+            let detail =
+                format!("{share} thousandths of the time are used up: some events run untried");
             self.fail(Failure::CheckOverShare, detail);
         }
     }
