@@ -2,7 +2,7 @@
 //!
 //! | path | what it does |
 //! |---|---|
-//! | `GET /livez` | 200 for as long as the agent answers itself |
+//! | `GET /livez` | 200 for as long as the agent answers itself and gets to what it has to do in time |
 //! | `GET /readyz` | the same; whether a service is attached never makes an agent unready |
 //! | `GET /metrics` | counts and levels for Prometheus |
 //! | `GET /status` | everything, as JSON |
@@ -11,8 +11,9 @@
 //! | `POST /snapshot` | gathers a snapshot now and tells what is in it |
 //!
 //! A page in a browser on this machine can send requests too. So a request that names another host, that comes from a
-//! page, or that changes something without being JSON is refused.
+//! page, or that changes something without being JSON is refused. Connections are bounded in number and time.
 
+mod bounded;
 mod metrics;
 
 use std::io;
@@ -32,12 +33,16 @@ use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
+use bounded::{Bounded, Bounds};
+
 use crate::configuration::{AdminAddress, Mode};
 use crate::daemon::{ANSWER_WAIT, Ask, Fact, Status};
 use crate::link::host::{self, ListenError};
 
 /// How long an operator waits for a snapshot at most.
 const SNAPSHOT_WAIT: Duration = Duration::from_secs(60);
+/// How late the agent may be with what it has to do.
+const LATE_MS_MAX: u64 = 5_000;
 /// How many bytes a request may have.
 const REQUEST_BYTES_MAX: usize = 16 << 10;
 
@@ -103,7 +108,7 @@ pub(crate) async fn serve(
                     source,
                 })?;
             tokio::spawn(async move {
-                let _ = axum::serve(listener, router)
+                let _ = axum::serve(Bounded::new(listener, Bounds::default()), router)
                     .with_graceful_shutdown(stopped)
                     .await;
             })
@@ -111,7 +116,7 @@ pub(crate) async fn serve(
         AdminAddress::Socket(path) => {
             let listener = host::listen(&PathBuf::from(path), None)?;
             tokio::spawn(async move {
-                let _ = axum::serve(listener, router)
+                let _ = axum::serve(Bounded::new(listener, Bounds::default()), router)
                     .with_graceful_shutdown(stopped)
                     .await;
             })
@@ -127,7 +132,9 @@ async fn only_operators(request: Request, next: Next) -> Response {
     if headers.contains_key(header::ORIGIN) {
         return refused("requests of web pages are not served");
     }
-    if !is_local(headers) {
+    // A request in absolute form names its host there, too.
+    let named = request.uri().host().is_none_or(is_local_name);
+    if !named || !is_local(headers) {
         return refused("the request names another host");
     }
     if request.method() == Method::POST
@@ -141,16 +148,22 @@ async fn only_operators(request: Request, next: Next) -> Response {
 }
 
 fn is_local(headers: &HeaderMap) -> bool {
-    let Some(host) = headers
-        .get(header::HOST)
-        .and_then(|host| host.to_str().ok())
-    else {
+    // With a second one, who is named depends on who reads it.
+    let mut hosts = headers.get_all(header::HOST).iter();
+    let (Some(host), None) = (hosts.next(), hosts.next()) else {
+        return false;
+    };
+    let Ok(host) = host.to_str() else {
         return false;
     };
     let name = match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
         _ => host,
     };
+    is_local_name(name)
+}
+
+fn is_local_name(name: &str) -> bool {
     ["localhost", "127.0.0.1", "[::1]"].contains(&name)
 }
 
@@ -185,6 +198,10 @@ fn unavailable(why: &str) -> Response {
 
 async fn live(State(admin): State<Admin>) -> Response {
     match admin.status().await {
+        // It answers, but does not get to what it has to do: to those who rely on it that is the same as not answering.
+        Ok(status) if status.late_ms > LATE_MS_MAX => {
+            unavailable("the agent is late with what it has to do")
+        }
         Ok(status) => {
             Json(json!({ "host_attached": status.steering.host.is_some() })).into_response()
         }

@@ -17,7 +17,8 @@ use scry_protocol::{Digest, NodeId};
 pub(crate) use check::AdminAddress;
 pub(crate) use sections::{Configuration, Mode, Peer, Source, Time};
 
-use crate::certificate::Identity;
+use crate::certificate::{Files, Identity, now_s};
+use crate::files;
 use read::Reading;
 
 /// A configuration with the files it names.
@@ -97,7 +98,7 @@ impl Loaded {
         environment: &BTreeMap<String, String>,
     ) -> Result<Self, ConfigurationError> {
         let name = path.display().to_string();
-        let source = std::fs::read_to_string(path).map_err(|error| ConfigurationError {
+        let source = files::read_text(path).map_err(|error| ConfigurationError {
             file: None,
             elsewhere: vec![format!("error: cannot read {name}: {error}")],
         })?;
@@ -138,6 +139,18 @@ impl Loaded {
         })
     }
 
+    /// Returns where the certificates are; `file` is where the configuration was read from.
+    pub(crate) fn certificate_files(&self, file: &Path) -> Files {
+        let folder = file.parent().unwrap_or(Path::new(""));
+        check::certificate_files(&self.configuration, folder)
+    }
+
+    /// Returns what is not wrong, but somebody should do something about.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        let own = self.identity.iter().map(|identity| &identity.own);
+        own.filter_map(|own| own.warning(now_s())).collect()
+    }
+
     /// Names the sections that differ from another configuration and cannot change while the agent runs.
     pub(crate) fn needs_restart(&self, other: &Self) -> Vec<&'static str> {
         let (one, two) = (&self.configuration, &other.configuration);
@@ -173,7 +186,7 @@ fn properties(
     }
     let path = folder.join(file);
     let name = path.display().to_string();
-    let bytes = match std::fs::read(&path) {
+    let bytes = match files::read(&path) {
         Ok(bytes) => bytes,
         Err(error) => {
             reading.complain(

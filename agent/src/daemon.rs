@@ -23,8 +23,10 @@ use tokio::sync::oneshot;
 pub(crate) use start::{ANSWER_WAIT, run};
 pub(crate) use status::{PeerStatus, SnapshotSummary, Status};
 
+use crate::certificate::News;
 use crate::configuration::Mode;
 use crate::link::host::HostLink;
+use crate::link::peers::{Limit, Place};
 
 /// How many facts may wait; whoever brings one waits if there are more.
 const FACTS_MAX: usize = 1024;
@@ -57,7 +59,20 @@ pub(crate) enum Fact {
         from: NodeId,
         /// The frame.
         frame: Vec<u8>,
+        /// Its place among the peer's frames that wait.
+        place: Place,
     },
+    /// A peer was read from more slowly, as it was over a limit.
+    PeerSlowed {
+        /// Who.
+        peer: NodeId,
+        /// Which limit.
+        limit: Limit,
+        /// How often so far.
+        count: u64,
+    },
+    /// Something happened to this node's certificate.
+    Certificate(News),
     /// A peer is connected.
     PeerUp {
         /// Who.

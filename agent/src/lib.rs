@@ -8,16 +8,20 @@
 //! | `configuration` | `scry.toml` and the environment, checked |
 //! | `certificate` | who an agent is, and whom it believes |
 //! | `daemon` | the agent as it runs |
+//! | `files` | reading what somebody named |
 //! | `link` | sockets and processes around it |
+//! | `allowance` | how much somebody may do in a time |
 //! | `admin` | the local interface of operators |
 //! | `notify` | the service manager |
 
 mod admin;
+mod allowance;
 mod certificate;
 mod commands;
 mod configuration;
 pub mod controller;
 mod daemon;
+mod files;
 mod link;
 pub mod log;
 mod notify;

@@ -5,18 +5,24 @@
 //! | [`writer`] | appends records, turns files over by size, goes on when the disk is full |
 //! | [`reader`] | reads them back in order, and follows them as they grow and turn over |
 //! | [`selection`], [`shown`] | which records somebody wants to see, and how they look to people |
+//! | `fold` | what repeats itself is counted instead of written |
+//! | [`chain`], [`verify`] | each record names the one before it, and whether that is still so |
 //! | [`traces`] | one file for each predicted violation, as many as are kept |
 
+pub mod chain;
+pub(crate) mod fold;
 pub mod reader;
 pub mod selection;
 pub mod shown;
 #[cfg(test)]
 mod tests;
 pub mod traces;
+pub mod verify;
 pub mod writer;
 
 use std::path::{Path, PathBuf};
 
+pub use chain::Head;
 pub use reader::Reader;
 pub use traces::Traces;
 pub use writer::Writer;

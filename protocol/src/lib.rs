@@ -12,6 +12,7 @@
 //! | [`snapshot`] | checkpoints of several nodes that belong together, and who is missing |
 //! | [`filter`] | what a host is asked to block, for how long and why |
 //! | [`record`] | what an agent did and why, a line of the steering log each |
+//! | [`text`] | texts of others, made fit to be shown |
 
 pub mod channel;
 pub mod checkpoint;
@@ -27,6 +28,7 @@ pub mod link;
 pub mod past;
 pub mod record;
 pub mod snapshot;
+pub mod text;
 mod varint;
 
 pub use channel::Transport;

@@ -387,6 +387,26 @@ kinds! {
         /// The peer it concerns.
         peer: Option<Shown<NodeId>>,
     }
+    /// Records of one kind about one subject came so often that only the first were written; these were left out.
+    "repeated" Repeated {
+        /// Their kind.
+        of: String,
+        /// What they are about: a node, a limit or a property.
+        about: Option<String>,
+        /// How many were left out.
+        count: u64,
+        /// In what time, in milliseconds.
+        elapsed_ms: u64,
+    }
+    /// This node's certificate was loaded, could not be, or ends soon.
+    "certificate" Certificate {
+        /// What happened: `loaded`, `kept` (the new files are bad, what was loaded stays), `ends-soon` or `ended`.
+        event: String,
+        /// When it ends, RFC 3339 in UTC.
+        until: Option<String>,
+        /// More, for people.
+        detail: String,
+    }
     /// The checker is started again.
     "checker-restart" CheckerRestart {
         /// Why.

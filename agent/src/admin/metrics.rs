@@ -53,6 +53,47 @@ pub(super) fn encode(status: &Status) -> String {
         "Connections of others that were refused",
         status.peers_refused,
     );
+    for (name, help, value) in [
+        (
+            "peers_not_members",
+            "Connections of nodes of the cluster that are not among peers.known",
+            status.peers_not_members,
+        ),
+        (
+            "handshakes_retried",
+            "Handshakes of others that had to show their address first",
+            status.handshakes_retried,
+        ),
+        (
+            "handshakes_ignored",
+            "Handshakes of others that were not answered",
+            status.handshakes_ignored,
+        ),
+    ] {
+        metrics.count(name, help, value);
+    }
+    metrics.one(
+        "late_ms",
+        "By how much the most urgent of what the agent has to do is late",
+        level(status.late_ms),
+    );
+    if let Some(certificate) = &status.certificate {
+        metrics.one(
+            "certificate_expires_timestamp_seconds",
+            "When this node's certificate ends",
+            certificate.until_s,
+        );
+        metrics.count(
+            "certificates_loaded",
+            "Certificates loaded anew because their files changed",
+            certificate.loaded,
+        );
+        metrics.count(
+            "certificates_kept",
+            "Changed certificates that were bad, in whose place the old ones stayed",
+            certificate.kept,
+        );
+    }
     metrics.count(
         "unwritten",
         "Records, traces and paths that could not be written",
@@ -164,6 +205,16 @@ pub(super) fn encode(status: &Status) -> String {
         "peer_received_frames",
         "Frames received",
         each(|peer| peer.received_frames),
+    );
+    metrics.counts(
+        "peer_slowed",
+        "How often a peer was not read from for a while because it was over a limit",
+        each(|peer| peer.slowed),
+    );
+    metrics.counts(
+        "peer_slowed_ms",
+        "For how long in all",
+        each(|peer| peer.slowed_ms),
     );
     let udp = each(|peer| peer.udp_sent_bytes);
     metrics.level(

@@ -4,9 +4,10 @@ use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::log::Reader;
 use crate::log::selection::{Selection, moment};
 use crate::log::shown::{self, Style};
+use crate::log::verify::verify;
+use crate::log::{Head, Reader};
 use scry_protocol::NodeId;
 use scry_protocol::record::{KINDS, Timestamp};
 
@@ -39,11 +40,21 @@ pub(crate) struct Log {
     /// The records as they stand in the file.
     #[arg(long)]
     json: bool,
+    /// Follows the chain through the records instead: says where the log was cut or altered or where files are missing, and
+    /// exits with 1 then.
+    #[arg(long, conflicts_with_all = ["follow", "json"])]
+    verify: bool,
+    /// With --verify: the head that `scry status` showed earlier, which must be in the log.
+    #[arg(long, value_name = "NUMBER:HASH", requires = "verify")]
+    head: Option<Head>,
 }
 
 impl Log {
     /// Shows the log, and returns the exit code.
     pub(crate) fn run(&self) -> u8 {
+        if self.verify {
+            return self.follow_chain();
+        }
         let selection = match self.selection() {
             Ok(selection) => selection,
             Err(error) => {
@@ -57,6 +68,44 @@ impl Log {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => EXIT_FINE,
             Err(error) => {
                 eprintln!("error: {}: {error}", self.path.display());
+                EXIT_FAILED
+            }
+        }
+    }
+
+    /// Says what is wrong with the chain, the verdict last.
+    fn follow_chain(&self) -> u8 {
+        let path = self.path.display();
+        let verified = match verify(&self.path, self.head.as_ref()) {
+            Ok(verified) => verified,
+            Err(error) => {
+                eprintln!("error: {path}: {error}");
+                return EXIT_FAILED;
+            }
+        };
+        for note in &verified.notes {
+            println!("note: {note}");
+        }
+        if verified.unchained > 0 {
+            let count = verified.unchained;
+            println!("note: {count} records before the chain began, of an earlier version");
+        }
+        for wrong in &verified.wrong {
+            println!("wrong: {wrong}");
+        }
+        let last = verified.last.as_ref();
+        let reach = match (verified.first, last) {
+            (Some(first), Some(last)) => format!("records {first} to {}, head {last}", last.seq),
+            _ => "no records in a chain".to_owned(),
+        };
+        let files = verified.files;
+        match verified.wrong.len() {
+            0 => {
+                println!("{path}: whole: {reach}, in {files} files");
+                EXIT_FINE
+            }
+            count => {
+                println!("{path}: not whole, {count} findings: {reach}, in {files} files");
                 EXIT_FAILED
             }
         }

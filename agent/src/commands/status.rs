@@ -101,6 +101,14 @@ fn text(status: &Value) -> String {
         }
         _ => lines.push("snapshot    none yet".to_owned()),
     }
+    if status.get("certificate").is_some_and(Value::is_object) {
+        lines.push(format!(
+            "certificate until {}, {} days left",
+            word("/certificate/until"),
+            word("/certificate/days_left")
+        ));
+    }
+    lines.push(format!("log head    {}", word("/log_head")));
     lines.push(format!("loaded      {}", word("/configuration/hash")));
     if let Some(sections) = status
         .pointer("/configuration/needs_restart")

@@ -6,6 +6,7 @@ use scry::properties::PropertyFile;
 
 use super::{EXIT_CONFIGURATION, EXIT_FINE};
 use crate::configuration::{Loaded, environment};
+use crate::files;
 
 /// What `validate` can be asked.
 #[derive(Debug, clap::Args)]
@@ -21,7 +22,12 @@ impl Validate {
         let mut code = EXIT_FINE;
         for path in &self.files {
             match check(path) {
-                Ok(()) => println!("{}: fine", path.display()),
+                Ok(warnings) => {
+                    for warning in warnings {
+                        println!("warning: {warning}");
+                    }
+                    println!("{}: fine", path.display());
+                }
                 Err(said) => {
                     eprintln!("{said}");
                     code = EXIT_CONFIGURATION;
@@ -32,18 +38,18 @@ impl Validate {
     }
 }
 
-fn check(path: &Path) -> Result<(), String> {
+/// Returns what somebody should do something about, or what is wrong.
+fn check(path: &Path) -> Result<Vec<String>, String> {
     let name = path.display().to_string();
-    let bytes =
-        std::fs::read(path).map_err(|error| format!("error: cannot read {name}: {error}"))?;
+    let bytes = files::read(path).map_err(|error| format!("error: cannot read {name}: {error}"))?;
     if is_configuration(path, &bytes) {
         return match Loaded::load(path, &environment()) {
-            Ok(_) => Ok(()),
+            Ok(loaded) => Ok(loaded.warnings()),
             Err(wrong) => Err(wrong.to_string()),
         };
     }
     match PropertyFile::parse(&name, &bytes) {
-        Ok(_) => Ok(()),
+        Ok(_) => Ok(Vec::new()),
         Err(diagnostics) => Err(diagnostics.to_string()),
     }
 }

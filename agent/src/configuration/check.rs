@@ -13,7 +13,7 @@ use scry_protocol::limit::NAME_BYTES_MAX;
 use super::Properties;
 use super::read::Reading;
 use super::sections::{Configuration, Source};
-use crate::certificate::Identity;
+use crate::certificate::{Files, Identity};
 
 /// Where operators reach the agent.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -111,6 +111,13 @@ pub(super) fn values(reading: &mut Reading<'_>, configuration: &Configuration) {
             let what = format!("{member} is not among `peers.known`");
             wrong(&format!("neighborhood.members.{at}"), &what, None);
         }
+    }
+    if peers.work_per_mille > 1000 {
+        wrong(
+            "peers.work_per_mille",
+            "is more than everything (1000)",
+            None,
+        );
     }
     if checkpoint.share_per_mille > 1000 {
         wrong(
@@ -247,22 +254,27 @@ pub(super) fn identity(
     if peers.listen.is_empty() {
         return None;
     }
-    match Identity::load(
-        node,
-        &folder.join(&peers.certificate),
-        &folder.join(&peers.key),
-        &folder.join(&peers.authority),
-    ) {
+    match Identity::load(node, &certificate_files(configuration, folder)) {
         Ok(identity) => Some(identity),
-        Err(error) => {
-            let path = ["peers".to_owned(), error.field().to_owned()];
-            reading.complain(
-                &path,
-                &error.to_string(),
-                Some("`scry cert init` makes certificates for a cluster"),
-            );
+        Err(wrong) => {
+            for error in wrong {
+                let path = ["peers".to_owned(), error.field.to_owned()];
+                reading.complain(&path, &error.to_string(), error.help);
+            }
             None
         }
+    }
+}
+
+/// Returns where the certificates are. A relative path starts from the configuration's folder.
+pub(super) fn certificate_files(configuration: &Configuration, folder: &Path) -> Files {
+    let peers = &configuration.peers;
+    let revoked = &peers.revoked;
+    Files {
+        certificate: folder.join(&peers.certificate),
+        key: folder.join(&peers.key),
+        authority: folder.join(&peers.authority),
+        revoked: (!revoked.as_os_str().is_empty()).then(|| folder.join(revoked)),
     }
 }
 

@@ -76,11 +76,24 @@ sections! {
         certificate: PathBuf = "/etc/scry/node.pem".into(),
         /// Its key, PEM, readable by nobody else.
         key: PathBuf = "/etc/scry/node.key".into(),
-        /// The cluster's authority, PEM: whoever it signed is a peer.
+        /// The cluster's authority, PEM: whoever it signed may be a peer.
         authority: PathBuf = "/etc/scry/authority.pem".into(),
+        /// The certificates that count no longer, PEM, made by `scry cert revoke`; empty for no such list. These files are
+        /// loaded anew when they change.
+        revoked: PathBuf = PathBuf::new(),
         /// The nodes whose agents this one may ask, as { id = 2, address = "host:port" }. The node itself may be among them.
-        /// A snapshot that shows all of them counts as the whole service.
+        /// If other nodes are named, these alone are peers; with none, whoever the authority signed. A snapshot that shows all
+        /// of them counts as the whole service.
         known: Vec<Peer> = Vec::new(),
+        /// Frames a second that are read from one peer, 0 for no limit. Beyond, it has to wait.
+        frames_per_second: u64 = 500,
+        /// Bytes of frames a second that are read from one peer, 0 for no limit.
+        bytes_per_second: u64 = 64 << 20,
+        /// Thousandths of its time that the agent spends on the frames of one peer, 0 for no limit.
+        work_per_mille: u64 = 100,
+        /// Handshakes a second that others may begin before they must show that they can be reached at their address, 0 for no
+        /// limit.
+        handshakes_per_second: u64 = 50,
     }
 
     /// `[neighborhood]`

@@ -1,14 +1,16 @@
 //! Files of the controller, written by a thread of their own: a slow disk holds up no decision.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::controller::disk;
-use crate::log::{Traces, Writer, writer};
+use crate::log::fold::Fold;
+use crate::log::{Head, Traces, Writer, writer};
+use scry::checkpoint::Time;
 use scry_protocol::ViolationId;
 use scry_protocol::record::{Entry, Timestamp};
 use tracing::warn;
@@ -33,6 +35,8 @@ pub(super) struct Journal {
     pages: Option<SyncSender<Page>>,
     dropped: Arc<AtomicU64>,
     thread: Option<JoinHandle<()>>,
+    fold: Fold,
+    head: Arc<Mutex<Option<Head>>>,
 }
 
 /// Returns where past paths are kept.
@@ -48,20 +52,51 @@ impl Journal {
         let traces = Traces::new(&options.directory, traces_kept);
         let paths = paths_file(&options.directory);
         let counted = Arc::clone(&dropped);
+        let head = Arc::new(Mutex::new(None));
+        let told = Arc::clone(&head);
         let thread = std::thread::Builder::new()
             .name("scry-journal".to_owned())
-            .spawn(move || write(&waiting, Writer::open(options), &traces, &paths, &counted))
+            .spawn(move || {
+                let files = Files {
+                    writer: Writer::open(options),
+                    traces,
+                    paths,
+                };
+                files.write(&waiting, &counted, &told);
+            })
             .map_err(|error| warn!(%error, "no thread for the steering log; nothing is written"))
             .ok();
         Self {
             pages: Some(pages),
             dropped,
             thread,
+            fold: Fold::default(),
+            head,
         }
     }
 
-    /// Writes a record.
-    pub(super) fn record(&self, entry: Entry) {
+    /// Writes a record, unless there were many of its kind about the same just before. `now` is of a clock that never
+    /// goes back.
+    pub(super) fn record(&mut self, now: Time, entry: Entry) {
+        if self.fold.handle_record(now.as_millis(), &entry) {
+            self.write_record(entry);
+        }
+    }
+
+    /// Tells of records that were not written, once it is time.
+    pub(super) fn handle_timeout(&mut self, now: Time) {
+        for entry in self.fold.poll_over(now.as_millis()) {
+            self.write_record(entry);
+        }
+    }
+
+    /// Returns the last record that is on disk.
+    pub(super) fn head(&self) -> Option<Head> {
+        let head = self.head.lock().unwrap_or_else(PoisonError::into_inner);
+        head.clone()
+    }
+
+    fn write_record(&self, entry: Entry) {
         let now = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default();
@@ -94,8 +129,11 @@ impl Journal {
         }
     }
 
-    /// Waits until everything is written.
-    pub(super) fn close(mut self) {
+    /// Tells of what was left out, and waits until everything is written.
+    pub(super) fn close(mut self, now: Time) {
+        for entry in self.fold.rest(now.as_millis()) {
+            self.write_record(entry);
+        }
         self.pages = None;
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -103,27 +141,35 @@ impl Journal {
     }
 }
 
-fn write(
-    waiting: &Receiver<Page>,
-    mut writer: Writer,
-    traces: &Traces,
-    paths: &Path,
-    dropped: &AtomicU64,
-) {
-    for page in waiting {
-        let before = writer.dropped();
-        let written = match page {
-            Page::Record(now, entry) => {
-                writer.write(now, *entry);
-                Ok(())
-            }
-            Page::Trace(violation, json) => traces.write(violation, &json),
-            Page::Paths(bytes) => disk::save(paths, &bytes),
+/// What the thread writes to.
+struct Files {
+    writer: Writer,
+    traces: Traces,
+    paths: PathBuf,
+}
+
+impl Files {
+    fn write(mut self, waiting: &Receiver<Page>, dropped: &AtomicU64, head: &Mutex<Option<Head>>) {
+        let tell = |writer: &Writer| {
+            *head.lock().unwrap_or_else(PoisonError::into_inner) = writer.head().cloned();
         };
-        dropped.fetch_add(writer.dropped() - before, Ordering::Relaxed);
-        if let Err(error) = written {
-            dropped.fetch_add(1, Ordering::Relaxed);
-            warn!(%error, "a file of the steering log cannot be written");
+        tell(&self.writer);
+        for page in waiting {
+            let before = self.writer.dropped();
+            let written = match page {
+                Page::Record(now, entry) => {
+                    self.writer.write(now, *entry);
+                    tell(&self.writer);
+                    Ok(())
+                }
+                Page::Trace(violation, json) => self.traces.write(violation, &json),
+                Page::Paths(bytes) => disk::save(&self.paths, &bytes),
+            };
+            dropped.fetch_add(self.writer.dropped() - before, Ordering::Relaxed);
+            if let Err(error) = written {
+                dropped.fetch_add(1, Ordering::Relaxed);
+                warn!(%error, "a file of the steering log cannot be written");
+            }
         }
     }
 }

@@ -16,12 +16,13 @@ use tokio::time::{Duration, Instant};
 use tracing::{debug, error, info, warn};
 
 use super::journal::Journal;
-use super::status::{CheckpointStatus, ConfigurationStatus, PeerStatus};
+use super::status::{CertificateStatus, CheckpointStatus, ConfigurationStatus, PeerStatus};
 use super::{Ask, Fact, ModeSet, Reloaded, SnapshotSummary, Status, options};
+use crate::certificate::{Event, Info, News, moment, now_s};
 use crate::configuration::{Loaded, environment};
 use crate::link::checker::Checker;
 use crate::link::host::HostLink;
-use crate::link::peers::Peers;
+use crate::link::peers::{KeptOut, Peers};
 use crate::link::shown;
 use crate::notify::Notifier;
 
@@ -57,6 +58,10 @@ pub(super) struct Standing {
     needs_restart: Vec<&'static str>,
     reloads: u64,
     reloads_failed: u64,
+    /// The certificate in use, once it was loaded anew.
+    certificate: Option<Info>,
+    certificates_loaded: u64,
+    certificates_kept: u64,
 }
 
 impl Node {
@@ -71,7 +76,8 @@ impl Node {
             mode: Word(self.controller.options().mode),
             configuration: self.loaded.hash.clone(),
         };
-        self.journal.record(started.into());
+        let now = self.now();
+        self.journal.record(now, started.into());
         loop {
             self.perform();
             let due = [self.manager.poll_timeout(), self.controller.poll_timeout()];
@@ -86,18 +92,23 @@ impl Node {
                     None => std::future::pending().await,
                 }
             };
+            // What is due comes before what waits, and then one fact at least: neither keeps the other from its turn,
+            // however much there is of it.
             tokio::select! {
                 biased;
                 _ = shutdown.wait_for(|stop| *stop) => break,
-                fact = self.facts.recv() => match fact {
-                    Some(fact) => self.handle(fact),
-                    None => break,
-                },
                 () = timeout => {
                     let now = self.now();
                     self.manager.handle_timeout(now);
                     self.controller.handle_timeout(now);
+                    if let Ok(fact) = self.facts.try_recv() {
+                        self.handle(fact);
+                    }
                 }
+                fact = self.facts.recv() => match fact {
+                    Some(fact) => self.handle(fact),
+                    None => break,
+                },
             }
         }
         let now = self.now();
@@ -110,10 +121,10 @@ impl Node {
             link.close();
         }
         let why = "a signal".to_owned();
-        self.journal.record(What::Stopped { why }.into());
+        self.journal.record(now, What::Stopped { why }.into());
         let journal = self.journal;
         // What is left to be written is little, and must be on disk before the process ends.
-        let _ = tokio::task::spawn_blocking(move || journal.close()).await;
+        let _ = tokio::task::spawn_blocking(move || journal.close(now)).await;
     }
 
     fn handle(&mut self, fact: Fact) {
@@ -139,26 +150,65 @@ impl Node {
                     self.controller.handle_host_gone(now, "its socket closed");
                 }
             }
-            Fact::Frame { from, frame } => self.handle_frame(now, from, &frame),
+            Fact::Frame { from, frame, place } => {
+                let begun = Instant::now();
+                self.handle_frame(now, from, &frame);
+                // What it makes the agent do counts as well.
+                self.perform();
+                if let Some(peers) = &self.peers {
+                    peers.handle_work(from, begun.elapsed());
+                }
+                drop(place);
+            }
+            Fact::PeerSlowed { peer, limit, count } => {
+                let quota = What::Quota {
+                    limit: limit.name().to_owned(),
+                    count,
+                    peer: Some(Shown(peer)),
+                };
+                self.journal.record(now, quota.into());
+            }
+            Fact::Certificate(news) => self.note_certificate(now, news),
             Fact::PeerUp { peer, address } => {
                 if self.standing.connected.insert(peer) {
                     let peer = Shown(peer);
-                    self.journal.record(What::PeerUp { peer, address }.into());
+                    self.journal
+                        .record(now, What::PeerUp { peer, address }.into());
                 }
             }
             Fact::PeerLost { peer, why } => {
                 if self.standing.connected.remove(&peer) {
                     let peer = Shown(peer);
-                    self.journal.record(What::PeerDown { peer, why }.into());
+                    self.journal
+                        .record(now, What::PeerDown { peer, why }.into());
                 }
                 self.manager.handle_peer_lost(now, peer);
             }
             Fact::Checker(message) => self.controller.handle_checker(now, message),
             Fact::CheckerGone { why } => self.controller.handle_checker_gone(now, &why),
             Fact::JobUnsent { run, why } => self.controller.handle_job_unsent(now, run, &why),
-            Fact::LookForKillFile => self.look_for_kill_file(now),
+            Fact::LookForKillFile => {
+                self.journal.handle_timeout(now);
+                self.look_for_kill_file(now);
+            }
             Fact::Ask(ask) => self.answer(now, ask),
         }
+    }
+
+    /// Writes down what happened to this node's certificate.
+    fn note_certificate(&mut self, now: Time, news: News) {
+        let record = What::Certificate {
+            event: news.event.name().to_owned(),
+            until: Some(moment(news.own.until_s)),
+            detail: news.detail,
+        };
+        self.journal.record(now, record.into());
+        match news.event {
+            Event::Loaded => self.standing.certificates_loaded += 1,
+            Event::Kept => self.standing.certificates_kept += 1,
+            Event::EndsSoon | Event::Ended => {}
+        }
+        self.standing.certificate = Some(news.own);
     }
 
     /// Does nothing while the file is there, and goes on as before when it is gone.
@@ -271,8 +321,9 @@ impl Node {
             self.standing.over_bandwidth = count;
             let limit = "bandwidth".to_owned();
             let peer = None;
+            let now = self.now();
             self.journal
-                .record(What::Quota { limit, count, peer }.into());
+                .record(now, What::Quota { limit, count, peer }.into());
         }
     }
 
@@ -324,7 +375,7 @@ impl Node {
                     warn!(peer = %to, "a path or its answer was left out: over the bandwidth limit");
                 }
             }
-            controller::Output::Log(entry) => self.journal.record(entry),
+            controller::Output::Log(entry) => self.journal.record(now, entry),
             controller::Output::Trace { violation, json } => self.journal.trace(violation, json),
             controller::Output::SavePaths(bytes) => self.journal.paths(bytes),
             controller::Output::Gather => {
@@ -410,7 +461,7 @@ impl Node {
             configuration: self.loaded.hash.clone(),
             why: outcome.as_ref().err().cloned(),
         };
-        self.journal.record(reload.into());
+        self.journal.record(now, reload.into());
         self.notifier.tell("READY=1");
         outcome
     }
@@ -439,6 +490,10 @@ impl Node {
         let standing = &self.standing;
         let (stored, stored_bytes) = self.manager.stored();
         let counts = self.manager.counts();
+        let kept_out = self
+            .peers
+            .as_ref()
+            .map_or_else(KeptOut::default, Peers::kept_out);
         Status {
             version: env!("CARGO_PKG_VERSION"),
             node: self.loaded.node.to_string(),
@@ -462,7 +517,12 @@ impl Node {
                 .as_ref()
                 .and_then(Peers::address)
                 .map(|address| address.to_string()),
-            peers_refused: self.peers.as_ref().map_or(0, Peers::refused),
+            peers_refused: kept_out.refused,
+            peers_not_members: kept_out.not_members,
+            handshakes_retried: kept_out.retried,
+            handshakes_ignored: kept_out.ignored,
+            certificate: self.certificate_status(),
+            late_ms: self.late_ms(),
             checkpoints: CheckpointStatus {
                 number: self.manager.number().get(),
                 stored,
@@ -476,7 +536,31 @@ impl Node {
             },
             snapshot: standing.snapshot.clone(),
             unwritten: self.journal.dropped(),
+            log_head: self.journal.head().map(|head| head.to_string()),
         }
+    }
+
+    /// Returns by how much the most urgent of what is due is late. With a loop that turns this is a moment.
+    fn late_ms(&self) -> u64 {
+        let due = [self.manager.poll_timeout(), self.controller.poll_timeout()];
+        let due = due.into_iter().flatten().min();
+        due.map_or(0, |due| {
+            let now = self.now().as_millis();
+            now.saturating_sub(due.as_millis())
+        })
+    }
+
+    fn certificate_status(&self) -> Option<CertificateStatus> {
+        let loaded = self.loaded.identity.as_ref().map(|identity| &identity.own);
+        let own = self.standing.certificate.as_ref().or(loaded)?;
+        Some(CertificateStatus {
+            until: moment(own.until_s),
+            until_s: own.until_s,
+            days_left: own.days_left(now_s()),
+            fingerprint: own.fingerprint.clone(),
+            loaded: self.standing.certificates_loaded,
+            kept: self.standing.certificates_kept,
+        })
     }
 
     fn peer_status(&self) -> Vec<PeerStatus> {
@@ -498,6 +582,8 @@ impl Node {
                     received_frames: traffic.received_frames,
                     udp_sent_bytes: standing.udp_sent_bytes,
                     udp_received_bytes: standing.udp_received_bytes,
+                    slowed: standing.slowed,
+                    slowed_ms: standing.slowed_ms,
                 }
             })
             .collect()

@@ -11,6 +11,7 @@ use scry::checkpoint::quota::{Absolute, Limits, Share};
 use scry_protocol::link::checker::{Budget, Clock, Faults};
 
 use crate::configuration::{self, Configuration, Loaded, Time};
+use crate::link::peers::{PeerOptions, Rates};
 use crate::link::{checker, peers};
 
 /// How the checkpoint manager behaves. `first_request` differs at each start.
@@ -50,6 +51,19 @@ pub(super) fn manager(configuration: &Configuration, first_request: u16) -> Opti
             }),
         },
         first_request,
+    }
+}
+
+/// How much other agents may ask.
+pub(super) fn peers(configuration: &Configuration) -> PeerOptions {
+    let peers = &configuration.peers;
+    PeerOptions {
+        rates: Rates {
+            frames_per_second: peers.frames_per_second,
+            bytes_per_second: peers.bytes_per_second,
+            work_per_mille: peers.work_per_mille,
+        },
+        handshakes_per_second: peers.handshakes_per_second,
     }
 }
 

@@ -18,6 +18,7 @@ use super::journal::{self, Journal};
 use super::node::{Node, Standing};
 use super::{Ask, FACTS_MAX, Fact, options};
 use crate::admin;
+use crate::certificate;
 use crate::configuration::{AdminAddress, Loaded};
 use crate::link::checker::Checker;
 use crate::link::host::{self, Host, ListenError};
@@ -73,8 +74,19 @@ pub(crate) async fn run(file: &Path, loaded: Loaded) -> Result<(), StartError> {
             address,
             identity,
             &configuration.peers.known,
+            options::peers(configuration),
             facts.clone(),
         )?),
+        _ => None,
+    };
+    let watched = match (&peers, &loaded.identity) {
+        (Some(peers), Some(identity)) => Some(certificate::watch(
+            loaded.node,
+            loaded.certificate_files(file),
+            identity.own.clone(),
+            peers.clone(),
+            facts.clone(),
+        )),
         _ => None,
     };
     let (stop, shutdown) = watch::channel(false);
@@ -122,6 +134,9 @@ pub(crate) async fn run(file: &Path, loaded: Loaded) -> Result<(), StartError> {
         started: Instant::now(),
         standing: Standing::default(),
     };
+    if let Some(watched) = watched {
+        tokio::spawn(watched);
+    }
     let mut deciding = tokio::spawn(node.run(shutdown));
     tokio::spawn(look_for_kill_file(facts.clone()));
     notifier.tell("READY=1");

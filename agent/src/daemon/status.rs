@@ -29,12 +29,24 @@ pub(crate) struct Status {
     pub(crate) peers_listen: Option<String>,
     /// How many connections of others were refused.
     pub(crate) peers_refused: u64,
+    /// How many of them were of nodes of the cluster that are not among `peers.known`.
+    pub(crate) peers_not_members: u64,
+    /// How many handshakes of others had to show their address first.
+    pub(crate) handshakes_retried: u64,
+    /// How many were not answered.
+    pub(crate) handshakes_ignored: u64,
+    /// This node's certificate, unless there are no peers.
+    pub(crate) certificate: Option<CertificateStatus>,
+    /// By how much the most urgent of what is due is late.
+    pub(crate) late_ms: u64,
     /// Own checkpoints.
     pub(crate) checkpoints: CheckpointStatus,
     /// The last snapshot that was gathered.
     pub(crate) snapshot: Option<SnapshotSummary>,
     /// Records, traces and paths that could not be written.
     pub(crate) unwritten: u64,
+    /// The last record of the steering log, as `scry log --verify --head` takes it.
+    pub(crate) log_head: Option<String>,
 }
 
 /// Which configuration is loaded.
@@ -50,6 +62,23 @@ pub(crate) struct ConfigurationStatus {
     pub(crate) reloads: u64,
     /// How often that failed, and the old one was kept.
     pub(crate) reloads_failed: u64,
+}
+
+/// This node's certificate.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct CertificateStatus {
+    /// When it ends.
+    pub(crate) until: String,
+    /// The same, in seconds since 1970.
+    pub(crate) until_s: i64,
+    /// How many whole days are left.
+    pub(crate) days_left: i64,
+    /// Its SHA-256.
+    pub(crate) fingerprint: String,
+    /// How often files that changed were loaded.
+    pub(crate) loaded: u64,
+    /// How often they were bad, and what was loaded stayed.
+    pub(crate) kept: u64,
 }
 
 /// One other agent.
@@ -71,6 +100,10 @@ pub(crate) struct PeerStatus {
     pub(crate) udp_sent_bytes: u64,
     /// And received.
     pub(crate) udp_received_bytes: u64,
+    /// How often it was not read from for a while because it was over a limit.
+    pub(crate) slowed: u64,
+    /// For how long in all.
+    pub(crate) slowed_ms: u64,
 }
 
 /// Own checkpoints.

@@ -1,6 +1,7 @@
 //! Records as people read them: aligned, a sentence each, coloured on a terminal.
 
 use scry_protocol::record::{Record, What};
+use scry_protocol::text::escaped;
 
 /// How lines look.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -21,7 +22,7 @@ const DIM: &str = "2";
 pub fn line(line: &str, style: Style) -> String {
     match serde_json::from_str::<Record>(line) {
         Ok(record) => record_line(&record, style),
-        Err(_) => paint(style, DIM, &clean(line)),
+        Err(_) => paint(style, DIM, &escaped(line)),
     }
 }
 
@@ -41,7 +42,7 @@ fn record_line(record: &Record, style: Style) -> String {
         true => String::new(),
         false => paint(style, DIM, &format!("  [{}]", names.join(" "))),
     };
-    let said = clean(&sentence(&entry.what));
+    let said = escaped(&sentence(&entry.what));
     format!("{time} {:<4} {kind} {said}{names}", record.node)
 }
 
@@ -58,6 +59,7 @@ fn colour(what: &What) -> Option<&'static str> {
         What::ConfigReload { loaded: false, .. } | What::Replay { errs: true, .. } => Some(RED),
         What::FilterHit { .. } | What::Veto { .. } | What::FilterRejected { .. } => Some(YELLOW),
         What::Quota { .. }
+        | What::Repeated { .. }
         | What::PeerDown { .. }
         | What::HostDown { .. }
         | What::Mode { .. }
@@ -222,6 +224,28 @@ pub fn sentence(what: &What) -> String {
             let whom = peer.map_or(String::new(), |peer| format!(" with {peer}"));
             format!("{limit}{whom} ({})", counted(*count, "time", "times"))
         }
+        What::Repeated {
+            of,
+            about,
+            count,
+            elapsed_ms,
+        } => {
+            let about = about
+                .as_ref()
+                .map_or(String::new(), |about| format!(" about {about}"));
+            let time = duration(*elapsed_ms);
+            format!("{count} more {of}{about} were not written, in {time}")
+        }
+        What::Certificate {
+            event,
+            until,
+            detail,
+        } => {
+            let until = until
+                .as_ref()
+                .map_or(String::new(), |until| format!(" until {until}"));
+            format!("{event}{until}: {detail}")
+        }
         What::CheckerRestart {
             why,
             count,
@@ -354,18 +378,6 @@ fn duration(millis: u64) -> String {
     }
 }
 
-/// What peers sent must not speak to the terminal.
-fn clean(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for letter in text.chars() {
-        match letter.is_control() {
-            true => out.extend(letter.escape_default()),
-            false => out.push(letter),
-        }
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -394,6 +406,7 @@ mod tests {
             "{\"kind\":\"of the future\"}"
         );
         assert_eq!(line("torn\u{7}", Style::Plain), "torn\\u{7}");
+        assert_eq!(line("\u{202e}nrot", Style::Plain), "\\u{202e}nrot");
     }
 
     #[test]

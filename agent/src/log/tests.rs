@@ -1,5 +1,7 @@
 //! Writer and reader together, on real files.
 
+mod chain;
+
 use std::fs;
 use std::path::Path;
 

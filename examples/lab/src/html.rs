@@ -285,7 +285,7 @@ pub(crate) fn escaped(text: &str) -> String {
             '"' => out += "&quot;",
             '\'' => out += "&#39;",
             // Not allowed in a page at all.
-            letter if letter.is_control() => out.push(' '),
+            letter if scry_protocol::text::is_unseen(letter) => out.push(' '),
             letter => out.push(letter),
         }
     }

@@ -285,7 +285,7 @@ impl<'s> Reading<'s> {
             Some("the name is empty".to_owned())
         } else if name.len() > NAME_BYTES_MAX {
             Some(format!("the name is longer than {NAME_BYTES_MAX} bytes"))
-        } else if name.contains(|letter: char| letter.is_control()) {
+        } else if name.contains(scry_protocol::text::is_unseen) {
             Some("the name must be one line of text".to_owned())
         } else {
             None

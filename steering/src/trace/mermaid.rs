@@ -1,6 +1,8 @@
 //! A trace as a Mermaid sequence diagram, for documents and issues.
 
-use super::text::{clean, taking_part};
+use scry_protocol::text::escaped;
+
+use super::text::taking_part;
 use super::{Kind, Trace};
 
 /// Draws a trace.
@@ -37,7 +39,7 @@ pub fn render(trace: &Trace) -> String {
 /// Semicolons end a line in Mermaid and number signs begin an entity; markup would be taken for markup.
 fn text(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    for letter in clean(text).chars() {
+    for letter in escaped(text).chars() {
         match letter {
             '#' | ';' | '<' | '>' => out.push_str(&format!("#{};", u32::from(letter))),
             letter => out.push(letter),

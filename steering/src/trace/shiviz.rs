@@ -5,9 +5,10 @@
 use std::collections::BTreeMap;
 
 use scry_protocol::NodeId;
+use scry_protocol::text::escaped;
 
 use super::Trace;
-use super::text::{clean, taking_part};
+use super::text::taking_part;
 
 /// How ShiViz finds host, event and clock in a line.
 const PATTERN: &str = r#"(?<host>\S+) "(?<event>.*)" (?<clock>\{.*\})"#;
@@ -51,7 +52,7 @@ fn line(out: &mut String, node: NodeId, event: &str, clock: &Clock) {
         .collect();
     out.push_str(&format!(
         "{node} \"{}\" {{{}}}\n",
-        clean(event),
+        escaped(event),
         clock.join(",")
     ));
 }

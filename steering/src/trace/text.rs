@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use scry_protocol::NodeId;
+use scry_protocol::text::escaped;
 use serde_json::Value;
 
 use super::difference::{Change, changes};
@@ -20,9 +21,9 @@ const FIELDS_MAX: usize = 24;
 /// Draws a trace: what goes wrong, where it starts, the steps, and what would prevent it.
 pub fn render(trace: &Trace) -> String {
     let mut out = String::new();
-    put(&mut out, &format!("{}\n", clean(&trace.property)));
+    put(&mut out, &format!("{}\n", escaped(&trace.property)));
     if !trace.explanation.is_empty() {
-        put(&mut out, &format!("  {}\n", clean(&trace.explanation)));
+        put(&mut out, &format!("  {}\n", escaped(&trace.explanation)));
     }
     let count = match trace.steps.len() {
         0 => "the snapshot shows it already".to_owned(),
@@ -36,14 +37,14 @@ pub fn render(trace: &Trace) -> String {
         put(&mut out, "\nWhat it takes\n");
     }
     for need in &trace.needs {
-        put(&mut out, &format!("  {}\n", clean(need)));
+        put(&mut out, &format!("  {}\n", escaped(need)));
     }
     put(&mut out, "\nWhat would prevent it\n");
     if trace.remedies.is_empty() {
         put(&mut out, "  nothing safe was found\n");
     }
     for remedy in &trace.remedies {
-        put(&mut out, &format!("  {}\n", clean(remedy)));
+        put(&mut out, &format!("  {}\n", escaped(remedy)));
     }
     out
 }
@@ -75,7 +76,7 @@ fn start(out: &mut String, trace: &Trace) {
                     } else {
                         String::new()
                     };
-                    let (name, value) = (clean(name), short(value));
+                    let (name, value) = (escaped(name), short(value));
                     put(out, &format!("  {shown:<5} {name:<name_width$}  {value}\n"));
                 }
                 if let Some(more @ 1..) = fields.len().checked_sub(FIELDS_MAX) {
@@ -110,7 +111,7 @@ fn steps(out: &mut String, trace: &Trace) {
         .collect();
     for (number, step) in trace.steps.iter().enumerate() {
         let row = lifelines.row(step.node, step.from, mark(step.kind));
-        let label = clean(&step.label);
+        let label = escaped(&step.label);
         put(
             out,
             &format!(
@@ -134,7 +135,7 @@ fn steps(out: &mut String, trace: &Trace) {
             beside(&format!("… and {more} more"));
         }
         for send in &step.sends {
-            beside(&format!("sends {} to {}", clean(&send.label), send.to));
+            beside(&format!("sends {} to {}", escaped(&send.label), send.to));
         }
     }
 }
@@ -154,7 +155,7 @@ fn picks(step: &TraceStep) -> String {
             .find(|(number, _)| *number == pick)
             .map(|(_, words)| words.as_str())
     };
-    clean(&choices(&step.picks, decided))
+    escaped(&choices(&step.picks, decided))
 }
 
 /// The time of a step, in a column as wide as the last one takes; nothing if no times are known.
@@ -172,7 +173,7 @@ fn time(trace: &Trace, step: &TraceStep) -> String {
 fn shown(change: &Change) -> String {
     let place = match change.place.as_str() {
         "" => String::new(),
-        place => format!("{}: ", clean(place)),
+        place => format!("{}: ", escaped(place)),
     };
     match (&change.before, &change.after) {
         (Some(before), Some(after)) => format!("{place}{} → {}", short(before), short(after)),
@@ -184,24 +185,11 @@ fn shown(change: &Change) -> String {
 
 /// A value on one line, cut where it is long.
 fn short(value: &Value) -> String {
-    let whole = clean(&value.to_string());
+    let whole = escaped(&value.to_string());
     match whole.char_indices().nth(VALUE_LETTERS_MAX) {
         Some((end, _)) => format!("{}…", &whole[..end]),
         None => whole,
     }
-}
-
-/// What peers sent must not speak to a terminal.
-pub(super) fn clean(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for letter in text.chars() {
-        if letter.is_control() {
-            out.extend(letter.escape_default());
-        } else {
-            out.push(letter);
-        }
-    }
-    out
 }
 
 fn put(out: &mut String, line: &str) {

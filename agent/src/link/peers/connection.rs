@@ -1,6 +1,7 @@
 //! One connection: who is at its other end, and the frames that come from there.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use quinn::{Connection, ReadError, RecvStream};
 use rustls::pki_types::CertificateDer;
@@ -53,6 +54,11 @@ impl Both {
             .filter(|connection| connection.close_reason().is_none())
     }
 
+    /// Returns the connections that were not closed yet.
+    pub(super) fn all(&self) -> impl Iterator<Item = &Connection> {
+        self.live()
+    }
+
     /// Returns what to send on.
     pub(super) fn best(&self) -> Option<Connection> {
         self.live().next().cloned()
@@ -73,11 +79,15 @@ impl Both {
 
 /// Returns the node that the certificate at the other end names.
 pub(super) fn peer_of(connection: &Connection) -> Result<NodeId, CertificateError> {
-    let chain = connection
-        .peer_identity()
-        .and_then(|identity| identity.downcast::<Vec<CertificateDer<'static>>>().ok())
-        .ok_or(CertificateError::Malformed)?;
+    let chain = chain_of(connection).ok_or(CertificateError::Malformed)?;
     certificate::node_of(chain.first().ok_or(CertificateError::Malformed)?)
+}
+
+/// Returns the certificates at the other end.
+pub(super) fn chain_of(connection: &Connection) -> Option<Vec<CertificateDer<'static>>> {
+    let identity = connection.peer_identity()?;
+    let chain = identity.downcast::<Vec<CertificateDer<'static>>>().ok()?;
+    Some(*chain)
 }
 
 /// Takes a connection into use and reads it until it ends.
@@ -91,7 +101,9 @@ pub(super) fn adopt(shared: &Arc<Shared>, peer: NodeId, opener: Opener, connecti
     if let Some(old) = replaced {
         old.close(CLOSED_REPLACED, b"replaced");
     }
-    info!(%peer, address = %connection.remote_address(), "a peer is connected");
+    if shared.may_tell("connections", &peer.to_string()) {
+        info!(%peer, address = %connection.remote_address(), "a peer is connected");
+    }
     tokio::spawn(read(Arc::clone(shared), peer, connection.clone()));
 }
 
@@ -106,7 +118,9 @@ async fn read(shared: Arc<Shared>, peer: NodeId, connection: Connection) {
     while let Ok(stream) = connection.accept_uni().await {
         if let Err(error) = read_stream(&shared, peer, stream).await {
             shared.count_refused();
-            warn!(%peer, address = %connection.remote_address(), "closed the link to a peer: {}", shown(&error.to_string()));
+            if shared.may_tell("closed links", &peer.to_string()) {
+                warn!(%peer, address = %connection.remote_address(), "closed the link to a peer: {}", shown(&error.to_string()));
+            }
             connection.close(CLOSED_MALFORMED, b"malformed");
         }
     }
@@ -135,6 +149,7 @@ async fn read_stream(
     peer: NodeId,
     mut stream: RecvStream,
 ) -> Result<(), DecodeError> {
+    let meter = shared.meter(peer);
     let mut buffer: Vec<u8> = Vec::new();
     loop {
         match stream.read_chunk(READ_BYTES, true).await {
@@ -151,10 +166,19 @@ async fn read_stream(
         }
         let mut used = 0;
         // The manager decodes again, because it counts bytes; what fails must fail here, where the link can be closed.
-        while let Some((_, length)) = frame::decode::<PeerMessage>(&buffer[used..])? {
+        loop {
+            let begun = Instant::now();
+            let decoded = frame::decode::<PeerMessage>(&buffer[used..])?;
+            meter.handle_work(begun.elapsed());
+            let Some((_, length)) = decoded else {
+                break;
+            };
+            // A peer that asks too much is not read from for a while, and waits.
+            let place = meter.admit(length).await;
             let fact = Fact::Frame {
                 from: peer,
                 frame: buffer[used..used + length].to_vec(),
+                place,
             };
             used += length;
             if shared.facts.send(fact).await.is_err() {

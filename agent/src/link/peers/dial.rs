@@ -146,9 +146,10 @@ async fn attempt(shared: &Shared, peer: NodeId, address: &str) -> Result<Connect
         .next()
         .ok_or_else(|| format!("{address} has no address"))?;
     // TLS holds the certificate against this name, so that no other node can stand in.
+    let config = lock(&shared.identity).client.clone();
     let connection = shared
         .endpoint
-        .connect(address, &certificate::name(peer))
+        .connect_with(config, address, &certificate::name(peer))
         .map_err(|error| shown(&error.to_string()))?
         .await
         .map_err(|error| shown(&error.to_string()))?;
