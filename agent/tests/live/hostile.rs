@@ -24,19 +24,27 @@ const QUIET: &str =
     "[checkpoint]\nperiod_ms = 0\nround_ms = 1500\n[checker]\ncommand = [\"/bin/false\"]\n";
 
 /// An agent with a host that must stay attached, whatever is tried.
-struct Target {
-    scratch: Scratch,
-    agent: Agent,
+pub(crate) struct Target {
+    pub(crate) scratch: Scratch,
+    pub(crate) agent: Agent,
     _host: TinyHost,
     ports: [(u32, u16); 2],
 }
 
 impl Target {
-    fn start() -> Self {
+    pub(crate) fn start() -> Self {
+        Self::start_with("", QUIET)
+    }
+
+    /// Starts it with more settings of `[peers]`, and of other sections.
+    pub(crate) fn start_with(peers: &str, more: &str) -> Self {
         let scratch = Scratch::new();
         certificates(&scratch.0);
         let ports = [(1, free_port()), (2, free_port())];
-        let file = configuration(&scratch.0, 1, &ports, QUIET);
+        let file = configuration(&scratch.0, 1, &ports, more);
+        let text = std::fs::read_to_string(&file).unwrap();
+        let text = text.replace("[peers]\n", &format!("[peers]\n{peers}\n"));
+        std::fs::write(&file, text).unwrap();
         let agent = Agent::start(&scratch.0, 1, &file);
         let host = TinyHost::attach(&agent, &[2]);
         Self {
@@ -47,12 +55,12 @@ impl Target {
         }
     }
 
-    fn address(&self) -> SocketAddr {
+    pub(crate) fn address(&self) -> SocketAddr {
         ([127, 0, 0, 1], self.ports[0].1).into()
     }
 
     /// Waits for one line, and sees that it stays at one and that the agent serves its host as before.
-    fn assert_refused(&self, line: &str) {
+    pub(crate) fn assert_refused(&self, line: &str) {
         until(line, || (!self.agent.said(line).is_empty()).then_some(()));
         let (code, text) = self.agent.ask("POST", "/snapshot", "");
         assert_eq!(code, 200, "{text}");
@@ -88,7 +96,7 @@ fn provider() -> Arc<rustls::crypto::CryptoProvider> {
 }
 
 /// Dials as node `node` with certificates of `own`, believing `trusted`.
-async fn dial(
+pub(crate) async fn dial(
     own: &Path,
     trusted: &Path,
     node: u32,
@@ -140,7 +148,7 @@ fn send_as_peer(target: &Target, bytes: &[u8]) -> quinn::ConnectionError {
     })
 }
 
-fn runtime() -> tokio::runtime::Runtime {
+pub(crate) fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()
@@ -149,7 +157,7 @@ fn runtime() -> tokio::runtime::Runtime {
 }
 
 /// The first bytes of a request, valid for as far as they go.
-fn request() -> Vec<u8> {
+pub(crate) fn request() -> Vec<u8> {
     let request = Request {
         id: scry_protocol::link::peer::RequestId::new(7),
         number: CheckpointNumber::from(1),

@@ -5,7 +5,10 @@
     reason = "a test that cannot go on has failed, and says where"
 )]
 
+mod bounds;
+mod certificates;
 mod deploy;
+mod flood;
 mod hostile;
 mod operators;
 mod snapshots;
