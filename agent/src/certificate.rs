@@ -290,7 +290,13 @@ fn misfits(
         Err(InvalidCertificate(Wrong::Revoked)) => {
             vec![("certificate", "it is revoked".to_owned())]
         }
-        Err(InvalidCertificate(Wrong::UnknownRevocationStatus)) => {
+        Err(
+            InvalidCertificate(Wrong::UnknownRevocationStatus)
+            | rustls::Error::InvalidCertRevocationList(
+                rustls::CertRevocationListError::BadSignature
+                | rustls::CertRevocationListError::IssuerInvalidForCrl,
+            ),
+        ) => {
             vec![("revoked", "it is not a list of the authority".to_owned())]
         }
         Err(error) => vec![("revoked", error.to_string())],

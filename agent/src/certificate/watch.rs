@@ -20,6 +20,9 @@ const LOOK: Duration = Duration::from_secs(2);
 /// How often the certificates of connections that are up are held against the clock.
 const LOOK_AT_PEERS_S: i64 = 60;
 
+/// What tells one file from another under the same name: device, number, size, and when content and entry changed.
+type Stamp = (u64, u64, u64, i64, i64);
+
 /// What happened to this node's certificate.
 #[derive(Clone, Debug)]
 pub(crate) struct News {
@@ -58,7 +61,7 @@ impl Event {
 
 impl Files {
     /// What of the files changes whenever they do. A file that is missing is told from one that is there.
-    fn stamp(&self) -> Vec<Option<(u64, u64, u64, i64, i64)>> {
+    fn stamp(&self) -> Vec<Option<Stamp>> {
         let paths = [&self.certificate, &self.key, &self.authority];
         let stamp = |path: &std::path::PathBuf| {
             let file = std::fs::metadata(path).ok()?;
@@ -101,7 +104,7 @@ pub(crate) async fn watch(
 struct Watching {
     node: NodeId,
     files: Files,
-    seen: Vec<Option<(u64, u64, u64, i64, i64)>>,
+    seen: Vec<Option<Stamp>>,
     own: Info,
     /// When it was last warned of the end.
     warned_s: Option<i64>,

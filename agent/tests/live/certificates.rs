@@ -56,16 +56,29 @@ fn a_fourth_node_joins_the_authority_that_is_there() {
     // It counts for the days that were asked for, and others for a year.
     let shown = fine(&cert(&["show"], &certs, &[]));
     assert!(shown.contains("n4.pem: n4\n"), "{shown}");
-    assert!(shown.contains("89 days left") || shown.contains("90 days left"), "{shown}");
-    assert!(shown.contains("364 days left") || shown.contains("365 days left"), "{shown}");
-    assert!(shown.contains("3649 days left") || shown.contains("3650 days left"), "{shown}");
+    assert!(
+        shown.contains("89 days left") || shown.contains("90 days left"),
+        "{shown}"
+    );
+    assert!(
+        shown.contains("364 days left") || shown.contains("365 days left"),
+        "{shown}"
+    );
+    assert!(
+        shown.contains("3649 days left") || shown.contains("3650 days left"),
+        "{shown}"
+    );
     assert!(shown.contains("fingerprint  "), "{shown}");
     // A key of another authority makes nothing that would not be believed.
     let other = scratch.0.join("strangers/authority.key");
     std::fs::copy(other, certs.join("authority.key")).unwrap();
     let wrong = cert(&["issue"], &certs, &["--nodes", "6"]);
     assert_eq!(wrong.status.code(), Some(1));
-    assert!(said(&wrong).contains("it is not the key of"), "{}", said(&wrong));
+    assert!(
+        said(&wrong).contains("it is not the key of"),
+        "{}",
+        said(&wrong)
+    );
 }
 
 #[test]
@@ -92,17 +105,26 @@ fn everything_wrong_with_certificates_is_told_at_once() {
         "others can read or change it (mode 644)",
         "it holds no revocation list",
     ] {
-        assert!(said(&output).contains(expect), "{expect}:\n{}", said(&output));
+        assert!(
+            said(&output).contains(expect),
+            "{expect}:\n{}",
+            said(&output)
+        );
     }
     std::fs::copy(strangers.join("revoked.pem"), certs.join("revoked.pem")).unwrap();
     std::fs::copy(strangers.join("n2.key"), &key).unwrap();
+    set(0o604);
     let output = validate(&file);
     for expect in [
         "others can read or change it",
         "it is not the key of",
         "it did not sign the certificate",
     ] {
-        assert!(said(&output).contains(expect), "{expect}:\n{}", said(&output));
+        assert!(
+            said(&output).contains(expect),
+            "{expect}:\n{}",
+            said(&output)
+        );
     }
     // The agent does not start with it either.
     let agent = Command::new(SCRY)
@@ -141,7 +163,10 @@ fn an_end_that_is_near_is_told_by_validate_status_log_and_metrics() {
     let ports = [(1, free_port()), (2, free_port())];
     let file = configuration(&scratch.0, 1, &ports, QUIET);
     let output = fine(&validate(&file));
-    assert!(output.contains("warning: the certificate of n1 ends in"), "{output}");
+    assert!(
+        output.contains("warning: the certificate of n1 ends in"),
+        "{output}"
+    );
     let agent = Agent::start(&scratch.0, 1, &file);
     until("the log tells of it", || {
         let log = std::fs::read_to_string(scratch.0.join("log1/steering.jsonl")).ok()?;
@@ -149,7 +174,10 @@ fn an_end_that_is_near_is_told_by_validate_status_log_and_metrics() {
     });
     assert_eq!(agent.said("ends in").len(), 1);
     let (_, metrics) = agent.ask("GET", "/metrics", "");
-    assert!(metrics.contains("scry_certificate_expires_timestamp_seconds "), "{metrics}");
+    assert!(
+        metrics.contains("scry_certificate_expires_timestamp_seconds "),
+        "{metrics}"
+    );
     let shown = agent.command(&["status"]);
     assert!(said(&shown).contains("days left"), "{}", said(&shown));
 }
@@ -186,9 +214,16 @@ fn files_that_are_swapped_are_loaded_without_a_restart_and_bad_ones_are_not() {
     let before = fingerprint(&agents[0]);
 
     let second = scratch.0.join("second");
-    let copied = Command::new("cp").arg("-r").args([&first, &second]).status();
+    let copied = Command::new("cp")
+        .arg("-r")
+        .args([&first, &second])
+        .status();
     assert!(copied.unwrap().success());
-    fine(&cert(&["renew"], &second, &["--nodes", "1..2", "--new-key"]));
+    fine(&cert(
+        &["renew"],
+        &second,
+        &["--nodes", "1..2", "--new-key"],
+    ));
     let link = scratch.0.join("link");
     symlink(&second, &link).unwrap();
     std::fs::rename(&link, &certs).unwrap();
@@ -219,11 +254,7 @@ fn a_revoked_peer_is_cut_off_and_not_let_in_again() {
     with_list(&file);
     let first = Agent::start(&scratch.0, 1, &file);
     // The other does not know the list: it goes on as before.
-    let second = Agent::start(
-        &scratch.0,
-        2,
-        &configuration(&scratch.0, 2, &ports, QUIET),
-    );
+    let second = Agent::start(&scratch.0, 2, &configuration(&scratch.0, 2, &ports, QUIET));
     let _hosts = [
         TinyHost::attach(&first, &[2]),
         TinyHost::attach(&second, &[1]),

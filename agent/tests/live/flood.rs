@@ -11,7 +11,8 @@ use crate::hostile::{Target, dial, request, runtime};
 use crate::support::{SCRY, until};
 
 /// Snapshots often.
-const BUSY: &str = "[checkpoint]\nperiod_ms = 100\nround_ms = 50\n[checker]\ncommand = [\"/bin/false\"]\n";
+const BUSY: &str =
+    "[checkpoint]\nperiod_ms = 100\nround_ms = 50\n[checker]\ncommand = [\"/bin/false\"]\n";
 
 /// Sends frames as node two until told to stop, over ever new connections if it must.
 fn flood(target: &Target, stop: Arc<AtomicBool>) -> std::thread::JoinHandle<()> {
@@ -97,7 +98,9 @@ fn a_flood_of_frames_is_slowed_and_keeps_nothing_from_being_done() {
     let calm = pace(&target);
     let stop = Arc::new(AtomicBool::new(false));
     let flooding = flood(&target, Arc::clone(&stop));
-    until("the flood has come", || (see(&target).slowed > 0).then_some(()));
+    until("the flood has come", || {
+        (see(&target).slowed > 0).then_some(())
+    });
     // A busy machine may be slow for a moment: the best of three counts.
     let flooded = (0..3).map(|_| pace(&target)).max().unwrap();
     let (code, said) = target.agent.ask("GET", "/livez", "");
@@ -111,7 +114,11 @@ fn a_flood_of_frames_is_slowed_and_keeps_nothing_from_being_done() {
     let seen = see(&target);
     // Half a thousand a second and twice that at once, whatever the machine can do.
     let most = 1_000 + seen.uptime_ms / 2 + 100;
-    assert!(seen.frames <= most, "{} frames, {most} at most", seen.frames);
+    assert!(
+        seen.frames <= most,
+        "{} frames, {most} at most",
+        seen.frames
+    );
     assert!(
         flooded * 2 >= calm,
         "{flooded} of {calm} thousandths of a snapshot a millisecond"
@@ -135,7 +142,10 @@ fn a_flood_of_frames_is_slowed_and_keeps_nothing_from_being_done() {
     let said = String::from_utf8_lossy(&verified.stdout).into_owned();
     assert!(verified.status.success(), "{said}");
     let (_, metrics) = target.agent.ask("GET", "/metrics", "");
-    assert!(metrics.contains("scry_peer_slowed_total{peer=\"n2\"}"), "{metrics}");
+    assert!(
+        metrics.contains("scry_peer_slowed_total{peer=\"n2\"}"),
+        "{metrics}"
+    );
 }
 
 #[test]
