@@ -32,6 +32,7 @@ fn flood(target: &Target, stop: Arc<AtomicBool>) -> std::thread::JoinHandle<()> 
             frames.extend(frame::encode(&PeerMessage::SharePath(path)).unwrap());
             frames.extend(request());
         }
+        let frames = Arc::new(frames);
         runtime().block_on(async {
             while !stop.load(Ordering::Relaxed) {
                 let Ok((_endpoint, connection)) = dial(&certs, &certs, 2, address).await else {
@@ -46,14 +47,15 @@ fn flood(target: &Target, stop: Arc<AtomicBool>) -> std::thread::JoinHandle<()> 
                 let Ok(mut stream) = connection.open_uni().await else {
                     continue;
                 };
-                while !stop.load(Ordering::Relaxed) {
+                let frames = Arc::clone(&frames);
+                let sending = tokio::spawn(async move {
                     // It is made to wait, which is what is wanted.
-                    let wait = std::time::Duration::from_millis(200);
-                    match tokio::time::timeout(wait, stream.write_all(&frames)).await {
-                        Ok(Err(_)) => break,
-                        Ok(Ok(())) | Err(_) => {}
-                    }
+                    while stream.write_all(&frames).await.is_ok() {}
+                });
+                while !stop.load(Ordering::Relaxed) && !sending.is_finished() {
+                    tokio::time::sleep(std::time::Duration::from_millis(20)).await;
                 }
+                sending.abort();
             }
         });
     })
