@@ -155,15 +155,18 @@ pub fn decode<M: Message>(bytes: &[u8]) -> Result<Option<(M, usize)>, DecodeErro
         return Ok(None);
     };
     let max = M::body_bytes_max(kind).ok_or(DecodeError::UnknownKind { kind })?;
-    let mut rest = &bytes[2..];
-    let Some(length) = varint::take(&mut rest) else {
-        // Four bytes hold every length a frame may have: with so many, more would not help.
+    // Four bytes hold every length a frame may have. No more are looked at, so that the same stream has the same error
+    // however it is cut.
+    let header = &bytes[2..bytes.len().min(HEADER_BYTES_MAX)];
+    let mut after = header;
+    let Some(length) = varint::take(&mut after) else {
         return if bytes.len() >= HEADER_BYTES_MAX {
             Err(DecodeError::BadLength { kind })
         } else {
             Ok(None)
         };
     };
+    let rest = &bytes[2 + header.len() - after.len()..];
     if length > max as u64 {
         return Err(DecodeError::Oversized { kind, length, max });
     }
@@ -314,6 +317,11 @@ mod tests {
         check(&good[..4], &DecodeError::Truncated { have: 4 });
         check(
             &[VERSION, kind, 0xff, 0xff, 0xff, 0xff, 0xff],
+            &DecodeError::BadLength { kind },
+        );
+        // As soon as four bytes of it are there, and no matter what follows.
+        check(
+            &[VERSION, kind, 0xff, 0xff, 0xff, 0xff, 0x01],
             &DecodeError::BadLength { kind },
         );
         check(
