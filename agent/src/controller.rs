@@ -401,6 +401,8 @@ impl Controller {
                 if veto.acted {
                     self.counts.behaviour_changes += 1;
                     self.counts.check_engagements += 1;
+                    // What is refused at the last moment is mostly tried again; a search may find how to keep clear of it.
+                    self.look_again(now);
                 } else {
                     self.counts.audit_vetoes += 1;
                 }

@@ -8,6 +8,7 @@ use scry_protocol::link::host::{
 };
 use scry_protocol::record::{Shown, describe};
 
+use super::running::Run;
 use super::*;
 
 /// How long after its lease a filter is still counted, in case the hook's word about it is on its way.
@@ -32,11 +33,20 @@ pub(super) struct Active {
     relied_on: bool,
     /// The violations it was proved to prevent.
     prevents: BTreeSet<ViolationId>,
+    /// The nodes whose states it was proved with.
+    proved_with: BTreeSet<NodeId>,
 }
 
 impl Active {
     pub(super) fn overdue(&self) -> Time {
         self.until.after_millis(OVERDUE_MS)
+    }
+
+    /// Tells whether a run can say that the danger is over. One whose snapshot lacks a node with whose state the filter
+    /// was proved, because nothing was heard of it, cannot: that node may be just as it was, and who is cut off is often
+    /// the very one that a violation is about.
+    fn is_judged_by(&self, run: &Run) -> bool {
+        self.proved_with.is_disjoint(&run.unheard)
     }
 }
 
@@ -233,6 +243,8 @@ impl Controller {
         let until = now.after_millis(filter.ttl_ms);
         let before = self.active.remove(&filter.id);
         let same_run = before.as_ref().is_some_and(|before| before.run == run);
+        let of_run = self.run.as_ref().filter(|running| running.id == run);
+        let proved_with = of_run.map(|run| run.shown.clone()).unwrap_or_default();
         let before = before.unwrap_or(Active {
             filter: filter.clone(),
             run,
@@ -242,6 +254,7 @@ impl Controller {
             asked: BTreeSet::new(),
             relied_on: false,
             prevents: BTreeSet::new(),
+            proved_with: BTreeSet::new(),
         });
         let mut prevents = before.prevents;
         prevents.insert(filter.violation);
@@ -254,6 +267,7 @@ impl Controller {
             asked: before.asked,
             relied_on: same_run && before.relied_on,
             prevents,
+            proved_with,
         };
         self.active.entry(active.filter.id).or_insert(active)
     }
@@ -347,9 +361,13 @@ impl Controller {
         }
     }
 
-    /// what the run that ends has not proved again falls. Returns how many fell.
-    pub(super) fn withdraw_unproved(&mut self, run: RunId) -> u32 {
-        let unproved = self.active.iter().filter(|(_, active)| active.run != run);
+    /// what the run that ends could have proved again and did not falls; what it could not judge stays as long as
+    /// its lease. Returns how many fell.
+    pub(super) fn withdraw_unproved(&mut self, run: &Run) -> u32 {
+        let unproved = self
+            .active
+            .iter()
+            .filter(|(_, active)| active.run != run.id && active.is_judged_by(run));
         let unproved: Vec<FilterId> = unproved.map(|(id, _)| *id).collect();
         self.withdraw(&unproved, "not-proved-again");
         u32::try_from(unproved.len()).unwrap_or(u32::MAX)
@@ -358,12 +376,18 @@ impl Controller {
     /// A path that led to a violation does so no longer. A filter on a call or a timer that no other prediction needs falls
     /// now, not with its lease or the end of the run. One on a message stays until the run ends without proving it: the
     /// message it has dropped is not on its way any more, but may be sent again.
-    pub(super) fn danger_passed(&mut self, run: RunId, violation: ViolationId) {
+    pub(super) fn danger_passed(&mut self, violation: ViolationId) {
+        let Some(run) = &self.run else {
+            return;
+        };
         let mut over = Vec::new();
         for (&id, active) in &mut self.active {
+            if !active.is_judged_by(run) {
+                continue;
+            }
             let waits = matches!(active.filter.matcher, Matcher::Message { .. });
             let was_last = active.prevents.remove(&violation) && active.prevents.is_empty();
-            if was_last && !waits && active.run != run {
+            if was_last && !waits && active.run != run.id {
                 over.push(id);
             }
         }
@@ -393,7 +417,7 @@ impl Controller {
     }
 
     /// A filter that acted takes something from the service: whether it still must is looked at as soon as possible.
-    fn look_again(&mut self, now: Time) {
+    pub(super) fn look_again(&mut self, now: Time) {
         if now >= self.gather_after {
             self.gather_after = now.after_millis(self.options.hit_pause_ms);
             self.counts.hit_gathers += 1;

@@ -43,6 +43,9 @@ pub(super) struct Run {
     snapshot_at: Time,
     snapshot_age_ms: u64,
     missing: u32,
+    /// Nodes that its snapshot shows, and neighbors of which it only says that they were not heard.
+    pub(super) shown: BTreeSet<NodeId>,
+    pub(super) unheard: BTreeSet<NodeId>,
     pub(super) states: u64,
     pub(super) depth: u32,
     replayed: u32,
@@ -272,6 +275,9 @@ impl Controller {
             .budget
             .time_ms
             .saturating_add(self.options.grace_ms);
+        let Snapshot {
+            members, missing, ..
+        } = &waiting.snapshot;
         self.run = Some(Run {
             id: waiting.run,
             view: waiting.view,
@@ -282,6 +288,12 @@ impl Controller {
             snapshot_at: waiting.at,
             snapshot_age_ms: age_ms,
             missing: u32::try_from(waiting.snapshot.missing.len()).unwrap_or(u32::MAX),
+            shown: members.iter().map(|member| member.node).collect(),
+            unheard: missing
+                .iter()
+                .filter(|missing| missing.reason.is_unheard())
+                .map(|missing| missing.node)
+                .collect(),
             states: 0,
             depth: 0,
             replayed: 0,
@@ -368,7 +380,7 @@ impl Controller {
         };
         self.log(Entry::new(what).of_run(run_id).of_violation(violation));
         if !replayed.errs {
-            self.danger_passed(run_id, violation);
+            self.danger_passed(violation);
         }
         let installed = if replayed.errs {
             // What the checker names is what is broken here; a neighbor's claim counts only where it names nothing.
@@ -573,7 +585,7 @@ impl Controller {
             return;
         };
         self.counts.states += run.states;
-        let withdrawn = self.withdraw_unproved(run.id);
+        let withdrawn = self.withdraw_unproved(&run);
         let last = LastRun {
             run: Shown(run.id),
             ended: ended.to_owned(),

@@ -450,7 +450,7 @@ mod tests {
         let settings = Settings {
             // Any program that reads nothing and stays.
             command: vec!["sleep".to_owned(), "600".to_owned()],
-            nice: 0,
+            priority: Priority::Nice(0),
             threads: 1,
             memory_bytes: 1 << 30,
             grace: Duration::from_secs(600),

@@ -95,6 +95,87 @@ fn a_103_what_the_next_run_does_not_prove_again_falls_when_it_ends() {
     assert_eq!(why, "not-proved-again");
 }
 
+/// A snapshot that shows something new, in which the other node is missing.
+fn snapshot_without_other(bench: &mut Bench, reason: Option<Reason>) {
+    bench.state += 1;
+    let snapshot = Snapshot {
+        by: ME,
+        number: CheckpointNumber::from(4),
+        rounds: 1,
+        elapsed_ms: 5,
+        members: vec![Member {
+            node: ME,
+            number: CheckpointNumber::from(4),
+            age_ms: 0,
+            body: body(bench.state),
+        }],
+        missing: reason
+            .map(|reason| Missing {
+                node: OTHER,
+                reason,
+            })
+            .into_iter()
+            .collect(),
+    };
+    bench.controller.handle_snapshot(bench.now, false, snapshot);
+    bench.drain();
+}
+
+#[test]
+fn a_103_a_run_that_does_not_see_a_node_says_nothing_about_dangers_that_involve_it() {
+    for refuse in [false, true] {
+        let mut bench = Bench::steering();
+        let run = bench.begin();
+        let mut filter = join_filter();
+        if refuse {
+            filter.matcher = Matcher::Call {
+                kind: "Join".to_owned(),
+                content: None,
+            };
+            filter.action = Action::Refuse;
+        }
+        bench.checker(found(run, 7, vec![filter]));
+        bench.end();
+        let id = bench.installed()[0].id;
+        snapshot_without_other(&mut bench, Some(Reason::Silent));
+        let run = bench.running();
+        bench.checker(replayed(run, 7, false, Vec::new()));
+        bench.end();
+        assert_eq!(bench.withdrawn(), [], "the other may be as it was");
+        bench.begin();
+        bench.end();
+        assert_eq!(bench.withdrawn(), [id], "this run has seen both");
+    }
+}
+
+#[test]
+fn a_103_a_node_that_is_no_neighbor_any_more_keeps_no_filter_in_force() {
+    let mut bench = Bench::steering();
+    bench.begin();
+    bench.find(7);
+    bench.end();
+    let id = bench.installed()[0].id;
+    snapshot_without_other(&mut bench, None);
+    bench.end();
+    assert_eq!(bench.withdrawn(), [id]);
+}
+
+#[test]
+fn a_103_while_a_node_is_silent_a_filter_lasts_no_longer_than_its_lease() {
+    let mut bench = Bench::steering();
+    bench.begin();
+    bench.find(7);
+    bench.end();
+    let ttl_ms = bench.controller.options().filter_ttl_ms;
+    for _ in 0..4 {
+        bench.pass(ttl_ms / 2);
+        snapshot_without_other(&mut bench, Some(Reason::Dead));
+        bench.end();
+    }
+    assert_eq!(bench.in_force(), 0);
+    assert_eq!(bench.installed().len(), 1, "it was not renewed");
+}
+
 #[test]
 fn a_103_what_the_next_run_proves_again_stays_under_its_name_with_a_new_lease() {
     let mut bench = Bench::steering();

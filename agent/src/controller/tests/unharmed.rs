@@ -139,6 +139,25 @@ fn a_filter_that_acts_has_a_snapshot_gathered_at_once() {
 }
 
 #[test]
+fn an_event_that_the_immediate_check_refuses_has_a_snapshot_gathered_too() {
+    let mut bench = Bench::steering();
+    let veto = |bench: &mut Bench, acted| {
+        bench.host(Veto {
+            property: "one root".to_owned(),
+            event: "Join from n2".to_owned(),
+            explanation: String::new(),
+            acted,
+            elapsed_us: 80,
+        });
+    };
+    veto(&mut bench, false);
+    assert_eq!(bench.gathers, 0, "it ran");
+    veto(&mut bench, true);
+    veto(&mut bench, true);
+    assert_eq!(bench.gathers, 1, "one snapshot a second is enough");
+}
+
+#[test]
 fn a_refusal_ends_when_the_replay_shows_that_the_danger_has_passed() {
     let mut bench = Bench::steering();
     let run = bench.begin();
