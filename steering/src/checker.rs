@@ -31,7 +31,7 @@ use scry_protocol::link::checker::{
 };
 use scry_protocol::{NodeId, ViolationId};
 
-use crate::checker::remedy::{Prover, Remedies};
+use crate::checker::remedy::{ProofTime, Prover, Remedies};
 use crate::checker::replay::Replay;
 use crate::checker::start::Start;
 use crate::explore::{Counts, Limits, Options, Search, Stop, Strategy};
@@ -442,9 +442,17 @@ impl<S: Service> Run<'_, S> {
     ) -> Remedies {
         let me = self.me();
         let time_ms = self.job.budget.time_ms;
-        let deadline = (self.shell.elapsed_ms() + time_ms / SHARE_OF_TIME).min(time_ms);
+        let begun = self.shell.elapsed_ms();
+        let deadline = (begun + time_ms / SHARE_OF_TIME).min(time_ms);
+        let halfway = begun + deadline.saturating_sub(begun) / 2;
         let shell = &mut *self.shell;
-        let mut halted = || shell.is_cancelled() || shell.elapsed_ms() >= deadline;
+        let mut halted = |time| {
+            let until = match time {
+                ProofTime::Half => halfway,
+                ProofTime::All => deadline,
+            };
+            shell.is_cancelled() || shell.elapsed_ms() >= until
+        };
         let prover = Prover {
             start: &self.start,
             properties: &self.properties,
@@ -457,6 +465,7 @@ impl<S: Service> Run<'_, S> {
             clock: clock_of(self.job),
             bytes_max: self.job.budget.memory_bytes_max,
             halted: &mut halted,
+            time: ProofTime::All,
             baseline: None,
         };
         let mut remedies = prover.remedies(id);

@@ -21,7 +21,8 @@ pub(super) enum Harm {
     Loss,
     /// A connection is reset: both ends know, and the service has handlers for it.
     Reset,
-    /// A message in the middle of a connection is lost and nobody is told, which no network does.
+    /// A message in the middle of a connection, or one of a node to itself, is lost and nobody is told, which no network
+    /// does.
     Gap,
     /// Something comes later, but nothing was found that makes the danger pass: it waits as long as the filter is renewed.
     Standstill,
@@ -39,6 +40,13 @@ pub(super) struct Candidate {
     pub(super) harm: Harm,
 }
 
+impl Candidate {
+    /// Tells whether it is for one content only.
+    pub(super) fn is_narrow(&self) -> bool {
+        without_content(&self.rule).is_some()
+    }
+}
+
 /// Lists the filters with which a node could act on a path, in the order in which they are tried, each once.
 pub(super) fn candidates<S: Service>(me: NodeId, path: &[Step<S>], order: Order) -> Vec<Candidate> {
     let mut all: Vec<Candidate> = Vec::new();
@@ -52,8 +60,11 @@ pub(super) fn candidates<S: Service>(me: NodeId, path: &[Step<S>], order: Order)
     if order == Order::LeastHarm {
         // Of filters that take the same, the narrower comes first, and of those the later: the less is changed, the better.
         all.sort_by_key(|candidate| {
-            let is_wide = without_content(&candidate.rule).is_none();
-            (candidate.harm, is_wide, Reverse(candidate.at))
+            (
+                candidate.harm,
+                !candidate.is_narrow(),
+                Reverse(candidate.at),
+            )
         });
     }
     all
@@ -64,6 +75,7 @@ pub(super) fn candidates<S: Service>(me: NodeId, path: &[Step<S>], order: Order)
 fn rules<S: Service>(node: NodeId, event: &EventOf<S>, order: Order) -> Vec<(Rule, Harm)> {
     use Action::{Drop, Hold, Postpone, Refuse, Reset};
     let actions: &[(Action, Harm)] = match (event, order) {
+        (Event::Deliver { from, .. }, _) if *from == node => &[(Drop, Harm::Gap)],
         // Not held: when the filter ends, what was held would do just what it was held for, and a service that speaks by
         // datagrams bears their loss.
         (Event::Deliver { .. }, _) => &[(Drop, Harm::Loss)],

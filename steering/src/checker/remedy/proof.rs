@@ -126,6 +126,12 @@ impl<S: Service> Prover<'_, S> {
         let depth = length.max(length - at + RETRY_STEPS) - 1;
         let steered = before.clone().steered(Steering::new(vec![rule.clone()]));
         let branches = acted(steered, &self.path[*at]);
+        if self.order == Order::LeastHarm
+            && self.goes_on(&before)
+            && !branches.iter().any(|branch| self.goes_on(branch))
+        {
+            return Err("it stops everything".to_owned());
+        }
         let mut others = BTreeSet::new();
         let mut danger = Danger::Passes;
         for branch in &branches {
@@ -142,12 +148,6 @@ impl<S: Service> Prover<'_, S> {
             refuse_new(&others, &without, Some(self.property))?;
         }
         self.judge_from_start(rule)?;
-        if self.order == Order::LeastHarm
-            && self.goes_on(&before)
-            && !branches.iter().any(|branch| self.goes_on(branch))
-        {
-            return Err("it stops everything".to_owned());
-        }
         Ok(match harm {
             Harm::Delay => danger,
             _ => Danger::Passes,
@@ -210,7 +210,8 @@ impl<S: Service> Prover<'_, S> {
             Ok(())
         };
         let task = self.task(branch, depth + deeper, Vec::new());
-        let found = task.run(self.halted, watch)?;
+        let time = self.time;
+        let found = task.run(&mut || (self.halted)(time), watch)?;
         let broken = found
             .into_iter()
             .filter(|violation| violation.path.len() <= depth)
@@ -290,7 +291,9 @@ impl<S: Service> Prover<'_, S> {
     /// Lists what is broken within a depth.
     fn explore(&mut self, from: &Simulation<S>, depth: usize) -> Result<BTreeSet<Broken>, String> {
         let task = self.task(from, depth, Vec::new());
-        Ok(all_broken(task.run(self.halted, |_, _| Ok(()))?))
+        let time = self.time;
+        let found = task.run(&mut || (self.halted)(time), |_, _| Ok(()))?;
+        Ok(all_broken(found))
     }
 
     /// Lists by name what is broken within a depth, and the goals that are reached.
@@ -300,7 +303,9 @@ impl<S: Service> Prover<'_, S> {
         depth: usize,
     ) -> Result<BTreeSet<Broken>, String> {
         let task = self.task(from, depth, self.goals.to_vec());
-        Ok(all_broken(task.run(self.halted, |_, _| Ok(()))?))
+        let time = self.time;
+        let found = task.run(&mut || (self.halted)(time), |_, _| Ok(()))?;
+        Ok(all_broken(found))
     }
 
     fn task<'t>(
