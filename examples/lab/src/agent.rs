@@ -203,6 +203,7 @@ impl Seat {
              [checkpoint]\nperiod_ms = {period_ms}\nround_ms = 500\n\n\
              [safety]\nisolate = \"{isolate}\"\ndeadline_ms = {deadline_ms}\nhold_ms = {hold_ms}\n\n"
         );
+        let order = order.name();
         let steering = format!("ttl_ms = {ttl_ms}\norder = \"{order}\"\n");
         (neighborhood, checker, steering, more)
     }

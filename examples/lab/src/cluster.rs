@@ -54,6 +54,27 @@ impl Steering {
     }
 }
 
+/// Which filter is taken if several would do.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, clap::ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Order {
+    /// The one that takes the least from the service, as by default
+    #[default]
+    LeastHarm,
+    /// The one that acts on the earliest event, as in the paper
+    Earliest,
+}
+
+impl Order {
+    /// Returns its name in an agent's configuration.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::LeastHarm => "least-harm",
+            Self::Earliest => "earliest",
+        }
+    }
+}
+
 /// How agents are set.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Tuning {
@@ -72,7 +93,7 @@ pub(crate) struct Tuning {
     /// How long a trial may take, and how long an event may be held until the neighbors have answered.
     pub(crate) patience_ms: (u64, u64),
     /// Which filter is taken if several would do.
-    pub(crate) order: &'static str,
+    pub(crate) order: Order,
     /// Whether everybody is everybody's neighbor, or the service says who is.
     pub(crate) everyone: bool,
     /// Resets a path may contain that peers are told of.

@@ -11,7 +11,7 @@ use scry::NodeId;
 
 use crate::Output;
 use crate::churn::{self, Deed};
-use crate::cluster::{Link, Plan, Steering, Tuning};
+use crate::cluster::{Link, Order, Plan, Steering, Tuning};
 use crate::draw::Draw;
 use crate::html;
 use crate::result::{Comparison, RunResult};
@@ -138,7 +138,7 @@ pub(crate) fn tuning(period_ms: u64) -> Tuning {
         ttl_ms: 5_000,
         isolate: "speculator",
         patience_ms: (50, 20),
-        order: "least-harm",
+        order: Order::default(),
         everyone: false,
         resets: 0,
         silent_resets: 1,

@@ -17,7 +17,7 @@ use anyhow::Context;
 use tokio::task::JoinSet;
 
 use crate::Output;
-use crate::cluster::Steering;
+use crate::cluster::{Order, Steering};
 use crate::draw::Draw;
 use outcome::{Outcome, Prevention};
 use story::{Run, Story};
@@ -56,6 +56,9 @@ pub(crate) struct Experiment {
     /// How often each agent gathers a snapshot, in milliseconds.
     #[arg(long, default_value_t = 20)]
     period_ms: u64,
+    /// Which filter is taken if several would do.
+    #[arg(long, value_enum, default_value = "least-harm")]
+    order: Order,
     /// How many runs go on at the same time.
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=32))]
     jobs: u32,
@@ -95,6 +98,7 @@ impl Experiment {
                     .filter(|_| steering != Steering::Off)
                     .unwrap_or_default(),
                 period_ms: self.period_ms,
+                order: self.order,
                 seed: draw.word(),
                 directory: self.folder(steering, number),
                 keep: self.keep,

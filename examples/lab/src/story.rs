@@ -22,7 +22,7 @@ use anyhow::bail;
 use scry::NodeId;
 
 use crate::Output;
-use crate::cluster::{Cluster, Happening, Plan, Steering, epoch_ms};
+use crate::cluster::{Cluster, Happening, Order, Plan, Steering, epoch_ms};
 use crate::paxos::Bug;
 use crate::stage::Stage;
 use crate::staged::Staged;
@@ -49,6 +49,9 @@ pub(crate) struct Telling {
     /// How the immediate check tries a handler.
     #[arg(long, value_enum, default_value = "clone")]
     isolate: Isolate,
+    /// Which filter is taken if several would do.
+    #[arg(long, value_enum, default_value = "least-harm")]
+    order: Order,
     /// Tell it without the bug: nothing may be done about anything then.
     #[arg(long)]
     fixed: bool,
@@ -125,8 +128,7 @@ impl Telling {
         plan.tuning.isolate = self.isolate.name();
         // A story is about what is decided, not about how fast this machine is.
         plan.tuning.patience_ms = (5_000, 5_000);
-        // The papers' stories are told by the papers' policy: it acts on the earliest event.
-        plan.tuning.order = "earliest";
+        plan.tuning.order = self.order;
     }
 
     /// Waits until the agents have seen the situation that is there now, and what they decided about it is in force: with

@@ -2,6 +2,9 @@
 //!
 //! Rates are modest, so that a cluster with all its agents does not use up two cores.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
 use chord::Chord;
 use correct::{Chain, Commit, Failover, Gossip, Lease, chain, commit, failover, gossip, lease};
 use paxos::Paxos;
@@ -50,6 +53,20 @@ pub(crate) trait Contestant: Staged {
     fn requests(number: u32, draw: &mut Draw) -> Vec<(NodeId, Self::Call)> {
         let _ = (number, draw);
         Vec::new()
+    }
+
+    /// Returns what a node asks for when it hears from the others again: the requests with these numbers came while it was
+    /// cut off.
+    fn catch_up(me: NodeId, missed: Range<u32>) -> Vec<Self::Call> {
+        let _ = (me, missed);
+        Vec::new()
+    }
+
+    /// Returns how much is broken in these states for good; `None` for a service that mends itself, of which every broken
+    /// state counts.
+    fn broken_for_good(states: &BTreeMap<NodeId, &Self>) -> Option<u64> {
+        let _ = states;
+        None
     }
 
     /// Returns the ticket of a request that this node has just handled.
@@ -223,8 +240,8 @@ impl Contestant for Gossip {
 }
 
 impl Contestant for RandTree {
-    const NODES: u32 = 6;
-    const LATE: u32 = 6;
+    const NODES: u32 = 8;
+    const LATE: u32 = 8;
     // Its joins are its load: whoever is reset joins again.
     const CALLS_PER_SECOND: f64 = 0.0;
     const RESETS_PER_MINUTE: f64 = 80.0;
@@ -235,7 +252,10 @@ impl Contestant for RandTree {
     fn settings(_: NodeId, members: &[NodeId], buggy: bool) -> randtree::Setup {
         randtree::Setup {
             bootstrap: members.iter().copied().take(1).collect(),
-            degree_max: 2,
+            // As in the papers: a child that was reset in silence is noticed only when it is back. With room under the root it
+            // comes back there.
+            degree_max: 3,
+            keepalive: false,
             bugs: randtree::Bugs {
                 update_sibling: buggy,
                 new_root: buggy,
@@ -267,8 +287,10 @@ impl Contestant for Chord {
 
     fn settings(_: NodeId, members: &[NodeId], buggy: bool) -> chord::Setup {
         chord::Setup {
+            // The other bugs need what cannot happen here: that something comes between a node and what it says to itself,
+            // or that nobody was ever in the ring before.
             bugs: chord::Bugs {
-                self_predecessor: buggy,
+                ordering: buggy,
                 ..chord::Bugs::default()
             },
             ..chord::Setup::new(members.iter().copied().take(2))
@@ -292,6 +314,9 @@ impl Contestant for Paxos {
     const LATE: u32 = 3;
     const LOSS: f64 = 0.02;
     const CALLS_PER_SECOND: f64 = 3.0;
+    // Who is cut off misses values, and asks for them when it is back; of those who chose them, one may have been reset.
+    const RESETS_PER_MINUTE: f64 = 6.0;
+    const CUTS_PER_MINUTE: f64 = 8.0;
     type Ticket = paxos::Index;
 
     fn settings(me: NodeId, members: &[NodeId], buggy: bool) -> paxos::Setup {
@@ -302,7 +327,7 @@ impl Contestant for Paxos {
             rounds: u32::MAX,
             indices: u32::MAX,
             bugs: paxos::Bugs {
-                last_promise: buggy,
+                volatile_promise: buggy,
                 ..paxos::Bugs::default()
             },
         }
@@ -322,11 +347,51 @@ impl Contestant for Paxos {
         both.take(count).map(propose).collect()
     }
 
+    /// Proposes where others may have chosen meanwhile: that is how a replica learns what.
+    fn catch_up(me: NodeId, missed: Range<u32>) -> Vec<paxos::Call> {
+        let value = me.get();
+        let propose = |number: u32| paxos::Call::Propose {
+            index: number - 1,
+            value,
+        };
+        missed.map(propose).collect()
+    }
+
+    /// Two values for one index stay.
+    fn broken_for_good(states: &BTreeMap<NodeId, &Self>) -> Option<u64> {
+        let mut values: BTreeMap<paxos::Index, BTreeSet<paxos::Value>> = BTreeMap::new();
+        for (&index, &value) in states.values().flat_map(|state| &state.chosen) {
+            values.entry(index).or_default().insert(value);
+        }
+        let twice = values.values().filter(|values| values.len() > 1);
+        Some(twice.count() as u64)
+    }
+
     fn ticket(&self, _: NodeId, paxos::Call::Propose { index, .. }: &paxos::Call) -> u32 {
         *index
     }
 
     fn has_answered(&self, _: NodeId, index: &u32) -> bool {
         self.chosen.contains_key(index)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_index_with_two_values_counts_once() {
+        let replica = |chosen: &[(u32, u32)]| Paxos {
+            chosen: chosen.iter().copied().collect(),
+            role: paxos::service::Role::Retired,
+        };
+        let states = [
+            replica(&[(0, 1), (1, 2), (2, 3)]),
+            replica(&[(0, 1), (1, 3)]),
+            replica(&[(1, 1), (2, 3)]),
+        ];
+        let states = (1..).map(NodeId::new).zip(&states).collect();
+        assert_eq!(Paxos::broken_for_good(&states), Some(1));
     }
 }

@@ -57,7 +57,7 @@ pub(crate) struct Measured {
     pub(crate) resets: u64,
     /// Calls that steering refused.
     pub(crate) refused: u64,
-    /// Global states in which a property was broken.
+    /// Global states in which a property was broken, or how much was broken for good.
     pub(crate) violations: u64,
     /// How often each property came to be broken.
     pub(crate) broken: BTreeMap<String, u64>,
@@ -209,7 +209,8 @@ impl<S: Contestant> Meter<S> {
         measured.latencies = sorted(&measured.latencies);
         measured.answered = measured.latencies.len() as u64;
         measured.events = count.actions;
-        measured.violations = count.inconsistent_states;
+        let states = cluster.referee.states().collect();
+        measured.violations = S::broken_for_good(&states).unwrap_or(count.inconsistent_states);
         measured.broken = count.broken.clone();
         measured.unseen = count.untold + count.unreadable;
         measured

@@ -16,6 +16,8 @@ const LATE_BY: (f64, f64) = (1.0 / 30.0, 2.0);
 const RESETS_UNTIL: f64 = 1.5;
 /// How long a node is cut off.
 const CUT_FOR: f64 = 2.0;
+/// How long after that it asks for what it has missed: not at once, as an application that reads what it needs.
+const CATCH_UP_AFTER: f64 = 12.0;
 /// How long after its start a node is asked for something.
 const GREETING_AFTER: f64 = 0.3;
 /// How long after each other the nodes of a fresh cluster are greeted.
@@ -61,9 +63,8 @@ pub(crate) fn script<S: Contestant>(time: Duration, seed: u64, calm: bool) -> Ve
     for (turn, node) in early.enumerate() {
         greet::<S>(&mut acts, turn as f64 * GREETING_EVERY, node);
     }
-    let mut number = 0;
-    for at in requests(&mut draw, S::CALLS_PER_SECOND, load_from..end) {
-        number += 1;
+    let requested = requests(&mut draw, S::CALLS_PER_SECOND, load_from..end);
+    for (number, &at) in (1..).zip(&requested) {
         let calls = S::requests(number, &mut draw).into_iter();
         // Nobody asks a node that does not run yet.
         let calls = calls.filter(|(node, _)| *node != late || at > late_at);
@@ -87,6 +88,12 @@ pub(crate) fn script<S: Contestant>(time: Duration, seed: u64, calm: bool) -> Ve
             healed_at = at + CUT_FOR;
             acts.push((at, Deed::Cut(node)));
             acts.push((healed_at, Deed::Heal(node)));
+            let back_at = healed_at + CATCH_UP_AFTER;
+            if back_at < end - RESETS_UNTIL {
+                let missed = number_at(&requested, at)..number_at(&requested, healed_at);
+                let calls = S::catch_up(node, missed).into_iter();
+                acts.extend(calls.map(|call| (back_at, Deed::Call(node, call))));
+            }
         }
     }
     acts.sort_by(|(a, _), (b, _)| a.total_cmp(b));
@@ -97,6 +104,12 @@ pub(crate) fn script<S: Contestant>(time: Duration, seed: u64, calm: bool) -> Ve
 /// Draws when requests come, `rate` times a second on average: often close together, as people do.
 fn requests(draw: &mut Draw, rate: f64, span: Range<f64>) -> Vec<f64> {
     moments(rate, span, || draw.wait(rate))
+}
+
+/// Returns the number of the first request from a time on.
+fn number_at(requested: &[f64], time: f64) -> u32 {
+    let before = requested.partition_point(|&at| at < time);
+    u32::try_from(before).unwrap_or(u32::MAX).saturating_add(1)
 }
 
 /// Draws when faults come, `rate` times a minute on average: at no regular times, but not all in one minute either.
@@ -124,7 +137,10 @@ fn greet<S: Contestant>(acts: &mut Vec<(f64, Deed<S::Call>)>, at: f64, node: Nod
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use correct::{Chain, Failover, Gossip};
+    use paxos::Paxos;
     use randtree::RandTree;
 
     use super::*;
@@ -172,6 +188,47 @@ mod tests {
         }
         assert!(cut.is_none() && (1..12).contains(&cuts), "{cuts}");
     }
+
+    #[test]
+    fn who_was_cut_off_asks_for_all_that_came_meanwhile() {
+        let acts = script::<Paxos>(MINUTE, 1, true);
+        let proposals = || {
+            acts.iter().filter_map(|(at, deed)| match deed {
+                Deed::Call(node, paxos::Call::Propose { index, .. }) => Some((*at, *node, *index)),
+                _ => None,
+            })
+        };
+        let mut wanted_at: BTreeMap<u32, Duration> = BTreeMap::new();
+        for (at, _, index) in proposals() {
+            wanted_at.entry(index).or_insert(at);
+        }
+        let mut cut_at = BTreeMap::new();
+        let mut caught_up = 0;
+        for (at, deed) in &acts {
+            match deed {
+                Deed::Cut(node) => drop(cut_at.insert(*node, *at)),
+                Deed::Heal(node) => {
+                    let while_away = |time: &Duration| (cut_at[node]..*at).contains(time);
+                    let back_at = *at + Duration::from_secs_f64(CATCH_UP_AFTER);
+                    if back_at + Duration::from_secs_f64(RESETS_UNTIL) > MINUTE {
+                        continue;
+                    }
+                    for (index, _) in wanted_at.iter().filter(|(_, time)| while_away(time)) {
+                        let asks = |(time, who, which): (Duration, NodeId, u32)| {
+                            (who, which) == (*node, *index) && time.abs_diff(back_at) < TICK
+                        };
+                        assert!(proposals().any(asks), "{node} asks for {index}");
+                        caught_up += 1;
+                    }
+                }
+                _ => {}
+            }
+        }
+        assert!(caught_up > 3, "{caught_up}");
+    }
+
+    /// Times are rounded when they are put in order.
+    const TICK: Duration = Duration::from_micros(1);
 
     #[test]
     fn nobody_asks_a_node_that_does_not_run() {

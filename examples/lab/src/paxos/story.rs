@@ -17,7 +17,7 @@ use serde_json::json;
 
 use super::Bug;
 use super::outcome::Prevention;
-use crate::cluster::{Link, Plan, Steering, Tuning, epoch_ms};
+use crate::cluster::{Link, Order, Plan, Steering, Tuning, epoch_ms};
 use crate::node::Told;
 use crate::observer::MarkKind;
 use crate::stage::Stage;
@@ -42,6 +42,7 @@ pub(crate) struct Story {
     pub(crate) steering: Steering,
     pub(crate) gap: f64,
     pub(crate) period_ms: u64,
+    pub(crate) order: Order,
     pub(crate) seed: u64,
     pub(crate) directory: PathBuf,
     pub(crate) keep: bool,
@@ -230,8 +231,7 @@ impl Story {
                 depth: 16,
                 ttl_ms: 10_000,
                 isolate: "speculator",
-                // The paper's own experiment, by the paper's policy: it acts on the earliest event.
-                order: "earliest",
+                order: self.order,
                 patience_ms: (50, 20),
                 everyone: true,
                 resets: 0,

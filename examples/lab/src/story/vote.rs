@@ -36,6 +36,7 @@ impl Telling {
                 steering: self.way.steering(),
                 gap: 0.0,
                 period_ms: PERIOD_MS,
+                order: self.order,
                 seed: self.seed,
                 directory: directory.clone(),
                 keep: true,
