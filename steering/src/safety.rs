@@ -322,8 +322,11 @@ impl<S: Service> SafetyCheck<S> {
     }
 
     /// Counts a veto that is about to happen, unless there were too many.
-    fn may_veto(&mut self, property: &str) -> bool {
-        let allowed = self.vetoes.allow(Instant::now(), property);
+    fn may_veto(&mut self, scene: &Scene<'_, S>, property: &str) -> bool {
+        let allowed = match scene.again {
+            true => self.vetoes.allow_again(Instant::now(), property),
+            false => self.vetoes.allow(Instant::now(), property),
+        };
         if allowed == Allowance::Disarmed {
             self.fail(Failure::VetoesDisarmed, property.to_owned());
         }
@@ -411,7 +414,8 @@ impl<S: Service> Guard<S> for SafetyCheck<S> {
             Weighed::Nothing => Examined::Pass(performed),
             Weighed::Suspect(property) => Examined::Suspect { property },
             Weighed::Guilty(accusation) => {
-                let refused = !self.refusal_breaks(scene) && self.may_veto(&accusation.property);
+                let refused =
+                    !self.refusal_breaks(scene) && self.may_veto(scene, &accusation.property);
                 if refused {
                     return Examined::Veto(accusation.into());
                 }
@@ -452,7 +456,7 @@ impl<S: Service> Guard<S> for SafetyCheck<S> {
             Outcome::NotTogether
         } else if self.refusal_breaks(scene) {
             Outcome::RefusalBreaks
-        } else if !self.may_veto(&accusation.property) {
+        } else if !self.may_veto(scene, &accusation.property) {
             Outcome::Limited
         } else {
             return Reviewed::Refuse(accusation.into());

@@ -150,6 +150,7 @@ fn checked(subject: &Subject, form: Isolate, rounds: usize, pause: Duration) -> 
             input,
             dice: dice(round),
             past: &past,
+            again: false,
         });
         std::hint::black_box(examined);
     })

@@ -30,6 +30,9 @@ pub struct Scene<'a, S: Service> {
     pub dice: Dice,
     /// What lies in the node's past, the event included.
     pub past: &'a Past,
+    /// Whether it was refused before and is offered again, as the news of a lost connection is: it is one event, however
+    /// often it is looked at.
+    pub again: bool,
 }
 
 /// What a check says about an event.

@@ -59,6 +59,15 @@ impl VetoCounts {
         }
     }
 
+    /// Tells whether what was refused and counted before may be refused once more.
+    pub(super) fn allow_again(&self, now: Instant, property: &str) -> Allowance {
+        let count = self.counts.get(property);
+        match count.and_then(|count| count.disarmed_until) {
+            Some(until) if now < until => Allowance::Watch,
+            _ => Allowance::Veto,
+        }
+    }
+
     /// Counts a veto that is about to happen, unless it would be one too many.
     pub(super) fn allow(&mut self, now: Instant, property: &str) -> Allowance {
         if !self.counts.contains_key(property) {
@@ -121,5 +130,21 @@ mod tests {
         assert_eq!(counts.allow(later, "a"), Allowance::Veto);
         assert_eq!(counts.allow(later, "a"), Allowance::Disarmed);
         assert_eq!(counts.allow(later, "b"), Allowance::Veto);
+    }
+
+    #[test]
+    fn what_is_refused_once_more_is_not_counted_again() {
+        let limits = VetoLimits {
+            vetoes_per_minute_max: 1,
+            pause: Duration::from_secs(100),
+        };
+        let mut counts = VetoCounts::new(limits);
+        let now = Instant::now();
+        assert_eq!(counts.allow(now, "p"), Allowance::Veto);
+        for _ in 0..1000 {
+            assert_eq!(counts.allow_again(now, "p"), Allowance::Veto);
+        }
+        assert_eq!(counts.allow(now, "p"), Allowance::Disarmed);
+        assert_eq!(counts.allow_again(now, "p"), Allowance::Watch);
     }
 }

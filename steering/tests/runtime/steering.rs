@@ -434,6 +434,45 @@ async fn a_guard_stops_what_it_objects_to() {
     );
 }
 
+/// Objects so often to the news of a lost connection, and notes whether it was said that it had come before.
+struct Reluctant(usize, std::sync::Arc<std::sync::Mutex<Vec<bool>>>);
+
+impl Guard<Probe> for Reluctant {
+    fn examine(&mut self, scene: &Scene<'_, Probe>) -> Examined<Probe> {
+        let mut seen = self.1.lock().expect("nobody panics with it");
+        if !matches!(scene.input, Input::Disconnect(_)) || seen.len() == self.0 {
+            return Examined::Pass(None);
+        }
+        seen.push(scene.again);
+        Examined::Veto(Refusal {
+            property: "company".to_owned(),
+            explanation: "it would be alone".to_owned(),
+        })
+    }
+}
+
+#[tokio::test]
+async fn a_loss_that_is_refused_again_and_again_is_one_refusal_and_comes_at_last() {
+    let one = start(Options::new(ONE, ()));
+    let mut options = Options::new(TWO, ());
+    let seen = std::sync::Arc::default();
+    options.guard = Some(Box::new(Reluctant(3, std::sync::Arc::clone(&seen))));
+    let two = start(options);
+    introduce(&[&one, &two]).await;
+    tell(&one, TWO, Way::Stream).await;
+    until(&two, "the word", heard(1)).await;
+    let mut reports = two.watch().await.expect("it lives");
+    one.shutdown().await;
+    until(&two, "the loss", |probe| probe.lost == [ONE]).await;
+    assert_eq!(*seen.lock().expect("nobody panics"), [false, true, true]);
+    two.shutdown().await;
+    let mut vetoes = 0;
+    while let Some(report) = reports.recv().await {
+        vetoes += usize::from(report.verdict == Ruling::Veto);
+    }
+    assert_eq!(vetoes, 1);
+}
+
 /// Objects to calls with many words, which it runs on a copy as all others.
 struct Brief;
 

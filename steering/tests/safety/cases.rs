@@ -157,6 +157,7 @@ pub(crate) fn with_scene<T>(
         },
         dice: Dice::new(7, Stamp::from_millis(0), 0),
         past,
+        again: false,
     })
 }
 
@@ -273,6 +274,7 @@ fn leaves_the_node() {
             input: &input,
             dice: Dice::new(7, Stamp::from_millis(0), 0),
             past: &Past::default(),
+            again: false,
         });
         assert_eq!(
             rmp_serde::to_vec(&local.service).expect("plain values"),
@@ -607,6 +609,7 @@ fn same_dice() {
                 input: &input,
                 dice,
                 past: &Past::default(),
+                again: false,
             });
             let refused = matches!(examined, Examined::Veto(_));
             assert_eq!(

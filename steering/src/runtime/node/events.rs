@@ -409,6 +409,7 @@ impl<S: Service> Node<S> {
             input: &pending.input,
             dice,
             past: self.hook.as_ref().map_or(&NO_PAST, Hook::past),
+            again: self.holding.was_refused(&pending.way),
         });
         self.pass_on_notices();
         match examined {

@@ -37,9 +37,10 @@ const ANSWERS_FACTOR: u32 = 4;
 const ANSWERS_COUNT: usize = 32;
 /// It is held for no more than this part of the time until the next timer fires.
 const TIMER_PART: u32 = 4;
-/// The news of a lost connection that is refused is offered again after this, and comes at last after that.
+/// The news of a lost connection that is refused is offered again after this, and comes at last after that: peers whose machine
+/// is gone are found out by timeouts of this order.
 const LOSS_PAUSE: Duration = Duration::from_millis(50);
-const LOSS_LIMIT: Duration = Duration::from_secs(5);
+const LOSS_LIMIT: Duration = Duration::from_secs(20);
 /// Less time than this is not enough to ask anybody.
 const WAIT_MIN: Duration = Duration::from_millis(1);
 
@@ -136,6 +137,11 @@ impl<S: Service> Holding<S> {
                 });
             }
         }
+    }
+
+    /// Tells whether an event is offered again after it was refused: the news of a lost connection.
+    pub(super) fn was_refused(&self, way: &Way) -> bool {
+        matches!(way, Way::Loss(key, _) if self.lost.iter().any(|lost| lost.key == *key))
     }
 
     fn take(&mut self, question: u64) -> Option<HeldEvent<S>> {
@@ -294,6 +300,7 @@ impl<S: Service> Node<S> {
                     input: &event.pending.input,
                     dice,
                     past: self.hook.as_ref().map_or(&NO_PAST, Hook::past),
+                    again: self.holding.was_refused(&event.pending.way),
                 };
                 let idle = event.handled_count == self.handled_count;
                 guard.review(&scene, &event.property, idle)
@@ -445,20 +452,10 @@ impl<S: Service> Node<S> {
         since: Instant,
         shown: impl FnOnce() -> String,
     ) -> Result<(), End> {
-        self.note_veto(Veto {
-            property: refusal.property.clone(),
-            event: format!("{:?}", pending.input),
-            explanation: refusal.explanation.clone(),
-            acted: true,
-            elapsed_us: since.elapsed().as_micros() as u64,
-        });
-        self.count_harm(&refusal.property, pending.way.kept());
-        if matches!(pending.way, Way::Message(Origin::Stream(_))) {
-            self.count_harm(&refusal.property, Kept::Reset);
+        // What is refused once more was told and counted before.
+        if !self.holding.was_refused(&pending.way) {
+            self.tell_refusal(&pending, &refusal, since, shown);
         }
-        let kind = pending.way.kind();
-        let property = Some(refusal.property.clone());
-        self.report_ruling(kind, shown, Ruling::Veto, None, property);
         // What is done to it is what a network, a clock or an application might have done.
         match (pending.input, pending.way) {
             (Input::Message { from, .. }, Way::Message(Origin::Stream(_))) => {
@@ -478,5 +475,28 @@ impl<S: Service> Node<S> {
             _ => {}
         }
         Ok(())
+    }
+
+    /// Tells of a refusal, and counts what it takes from the service.
+    fn tell_refusal(
+        &mut self,
+        pending: &Pending<S>,
+        refusal: &Refusal,
+        since: Instant,
+        shown: impl FnOnce() -> String,
+    ) {
+        self.note_veto(Veto {
+            property: refusal.property.clone(),
+            event: format!("{:?}", pending.input),
+            explanation: refusal.explanation.clone(),
+            acted: true,
+            elapsed_us: since.elapsed().as_micros() as u64,
+        });
+        self.count_harm(&refusal.property, pending.way.kept());
+        if matches!(pending.way, Way::Message(Origin::Stream(_))) {
+            self.count_harm(&refusal.property, Kept::Reset);
+        }
+        let property = Some(refusal.property.clone());
+        self.report_ruling(pending.way.kind(), shown, Ruling::Veto, None, property);
     }
 }
