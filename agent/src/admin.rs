@@ -3,7 +3,7 @@
 //! | path | what it does |
 //! |---|---|
 //! | `GET /livez` | 200 for as long as the agent answers itself and gets to what it has to do in time |
-//! | `GET /readyz` | the same; whether a service is attached never makes an agent unready |
+//! | `GET /readyz` | 200 if it can protect the service; 503 and what is missing otherwise |
 //! | `GET /metrics` | counts and levels for Prometheus |
 //! | `GET /status` | everything, as JSON |
 //! | `POST /mode` | `{"mode": "audit", "property": "…"}`, all properties without one; answers with the mode that counts now |
@@ -15,6 +15,7 @@
 
 mod bounded;
 mod metrics;
+pub(crate) mod scrape;
 
 use std::io;
 use std::path::PathBuf;
@@ -87,7 +88,7 @@ pub(crate) async fn serve(
 ) -> Result<JoinHandle<()>, ServeError> {
     let router = Router::new()
         .route("/livez", get(live))
-        .route("/readyz", get(live))
+        .route("/readyz", get(ready))
         .route("/metrics", get(metrics))
         .route("/status", get(status))
         .route("/mode", post(mode))
@@ -205,6 +206,18 @@ async fn live(State(admin): State<Admin>) -> Response {
         Ok(status) => {
             Json(json!({ "host_attached": status.steering.host.is_some() })).into_response()
         }
+        Err(response) => response,
+    }
+}
+
+/// Answers whether the agent can do its work, and what it waits for if not.
+async fn ready(State(admin): State<Admin>) -> Response {
+    match admin.status().await {
+        Ok(status) if status.late_ms > LATE_MS_MAX => {
+            unavailable("the agent is late with what it has to do")
+        }
+        Ok(status) if status.waits_for.is_empty() => Json(json!({ "ready": true })).into_response(),
+        Ok(status) => unavailable(&format!("not ready: {}", status.waits_for.join(", "))),
         Err(response) => response,
     }
 }

@@ -9,6 +9,7 @@ mod sections;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use scry::properties::{Diagnostics, PropertyFile};
@@ -34,7 +35,9 @@ pub(crate) struct Loaded {
     pub(crate) identity: Option<Identity>,
     /// The property file.
     pub(crate) properties: Properties,
-    /// Names all of the above but the certificates.
+    /// Where metrics may be read from outside, if anywhere.
+    pub(crate) metrics: Option<SocketAddr>,
+    /// Names all of the above but the certificates and the node's id: nodes of one service agree on it.
     pub(crate) hash: String,
 }
 
@@ -106,6 +109,7 @@ impl Loaded {
         let mut reading = Reading::new(&name, &source, environment)?;
         let mut configuration = reading.configuration(&source);
         check::values(&mut reading, &configuration);
+        let hash_of = shared_by_nodes(&configuration);
         // One file may list all nodes and be the same everywhere: this node is not its own peer.
         configuration
             .peers
@@ -122,10 +126,12 @@ impl Loaded {
             configuration.node.id,
             admin,
         ) {
-            let text = serde_json::to_string(&(&configuration, &properties.text))
+            let text = serde_json::to_string(&(&hash_of, &properties.text))
                 .expect("a configuration can be written");
             return Ok(Self {
                 hash: Digest::of(text.as_bytes()).to_string(),
+                // What is not an address was complained of above.
+                metrics: configuration.admin.metrics_listen.parse().ok(),
                 configuration,
                 node,
                 admin,
@@ -172,6 +178,13 @@ impl Loaded {
         .filter_map(|(name, differs)| differs.then_some(name))
         .collect()
     }
+}
+
+/// Returns what is the same on every node of a service, if its operator keeps it so: all but the node's id.
+fn shared_by_nodes(configuration: &Configuration) -> Configuration {
+    let mut shared = configuration.clone();
+    shared.node.id = None;
+    shared
 }
 
 /// Reads the property file, as far as that goes without the service.
@@ -320,6 +333,29 @@ mod tests {
         );
         assert!(said.contains("did you mean \"one root\"?"), "{said}");
         assert!(said.contains("scry.toml:4"), "{said}");
+    }
+
+    #[test]
+    fn nodes_agree_on_the_hash_of_their_configuration() {
+        let folder = std::env::temp_dir().join(format!("scry-hash-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let file = folder.join("scry.toml");
+        let source = "[peers]\nlisten = \"\"\nknown = [{ id = 1, address = \"a:1\" }, { id = 2, address = \"b:1\" }]\n";
+        std::fs::write(&file, source).unwrap();
+        let load = |variables: &[(&str, &str)]| {
+            let variables = variables.iter();
+            let environment = variables
+                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+                .collect();
+            Loaded::load(&file, &environment).unwrap()
+        };
+        let one = load(&[("SCRY__NODE__ID", "1")]);
+        let two = load(&[("SCRY__NODE__ID", "2")]);
+        assert_ne!(one.node, two.node);
+        assert_eq!(one.hash, two.hash);
+        let other = load(&[("SCRY__NODE__ID", "2"), ("SCRY__CHECKER__TIME_MS", "7")]);
+        assert_ne!(other.hash, two.hash);
+        std::fs::remove_dir_all(&folder).unwrap();
     }
 
     #[test]

@@ -12,6 +12,7 @@
 //! | `modes` | how much may be done, globally and per property |
 //! | [`harm`] | what steering costs the service, and when that is too much |
 //! | `unjudged` | properties of which nothing is known |
+//! | [`measured`] | how long things take, and counts for each property |
 //! | [`paths`], [`disk`] | past paths, and the file they survive a restart in |
 //! | [`status`] | what an operator may ask at any time |
 //!
@@ -33,6 +34,7 @@
 pub mod disk;
 pub mod harm;
 mod leases;
+pub mod measured;
 mod modes;
 pub mod paths;
 mod running;
@@ -348,6 +350,8 @@ pub struct Controller {
     /// Before when no further snapshot is asked for because a filter acted.
     gather_after: Time,
     counts: Counts,
+    by_property: measured::ByProperty,
+    durations: measured::Durations,
     records_waiting: usize,
     outputs: VecDeque<Output>,
 }
@@ -383,6 +387,8 @@ impl Controller {
                 suspicions: OUTCOMES.map(|outcome| (outcome_name(outcome), 0)).into(),
                 ..Counts::default()
             },
+            by_property: measured::ByProperty::default(),
+            durations: measured::Durations::default(),
             records_waiting: 0,
             outputs: VecDeque::new(),
         }
@@ -398,13 +404,16 @@ impl Controller {
             HostToAgent::FilterEnded(ended) => self.filter_ended(now, &ended),
             HostToAgent::PredictionAnswer(answer) => self.prediction_answered(&answer),
             HostToAgent::Veto(veto) => {
+                let of_property = self.by_property.of(&veto.property);
                 if veto.acted {
                     self.counts.behaviour_changes += 1;
                     self.counts.check_engagements += 1;
+                    of_property.vetoes += 1;
                     // What is refused at the last moment is mostly tried again; a search may find how to keep clear of it.
                     self.look_again(now);
                 } else {
                     self.counts.audit_vetoes += 1;
+                    of_property.audit_vetoes += 1;
                 }
                 self.log(What::Veto {
                     property: veto.property,
@@ -529,6 +538,11 @@ impl Controller {
         &self.options
     }
 
+    /// Tells whether a checker is up.
+    pub fn is_checker_ready(&self) -> bool {
+        self.checker_ready
+    }
+
     /// Returns what was counted.
     pub fn counts(&self) -> &Counts {
         &self.counts
@@ -602,6 +616,8 @@ impl Controller {
         let dropped = stats
             .dropped_frames
             .saturating_sub(host.stats.dropped_frames);
+        let before = &host.stats.check_times;
+        self.durations.check.add_new(before, &stats.check_times);
         host.stats = stats;
         if dropped > 0 {
             let detail = "the host dropped what this agent did not read in time";
@@ -614,6 +630,7 @@ impl Controller {
 
     fn suspicion(&mut self, suspicion: Suspicion) {
         let outcome = Word(suspicion.outcome);
+        self.durations.hold.note_us(suspicion.held_us);
         *self
             .counts
             .suspicions

@@ -6,11 +6,13 @@
 //! | `node` | the task that owns the checkpoint manager and the controller |
 //! | `journal` | the controller's files |
 //! | `options` | from the configuration to the options of both |
+//! | `ready` | whether it can do its work |
 //! | `status` | what an operator may ask |
 
 mod journal;
 mod node;
 mod options;
+mod ready;
 mod start;
 mod status;
 

@@ -13,6 +13,7 @@
 //! | [`filter`] | what a host is asked to block, for how long and why |
 //! | [`record`] | what an agent did and why, a line of the steering log each |
 //! | [`text`] | texts of others, made fit to be shown |
+//! | [`times`] | how long something took, counted by length |
 
 pub mod channel;
 pub mod checkpoint;
@@ -29,6 +30,7 @@ pub mod past;
 pub mod record;
 pub mod snapshot;
 pub mod text;
+pub mod times;
 mod varint;
 
 pub use channel::Transport;
@@ -37,3 +39,4 @@ pub use digest::Digest;
 pub use id::{CheckpointNumber, FilterId, GatherId, Incarnation, NodeId, RunId, ViolationId};
 pub use past::{Moment, Past};
 pub use snapshot::Snapshot;
+pub use times::Times;

@@ -55,7 +55,7 @@ use scry_protocol::link::host::{
     Checkpoint, FailedOpen, Failure, Goodbye, Hello, LookAgain, Neighbors, PredictionAnswer, Stats,
     Suspicion, Veto,
 };
-use scry_protocol::{CheckpointNumber, Incarnation, NodeId, Past, Transport};
+use scry_protocol::{CheckpointNumber, Incarnation, NodeId, Past, Times, Transport};
 
 use crate::checkpoint::channel::{self, Lane};
 use crate::checkpoint::past::{self, PastOptions};
@@ -174,6 +174,7 @@ pub struct Hook {
     vetoed_events: u64,
     held_events: u64,
     unchecked_events: u64,
+    check_times: Times,
     answered_calls: u64,
     failures: BTreeMap<u8, u64>,
     report_at: Time,
@@ -231,6 +232,7 @@ impl Hook {
             vetoed_events: 0,
             held_events: 0,
             unchecked_events: 0,
+            check_times: Times::default(),
             answered_calls: 0,
             failures: BTreeMap::new(),
             report_at: now.after_millis(REPORT_MS),
@@ -527,6 +529,11 @@ impl Hook {
         self.unchecked_events = count;
     }
 
+    /// Takes over how long events waited for the check so far.
+    pub fn set_check_times(&mut self, times: &Times) {
+        self.check_times.clone_from(times);
+    }
+
     /// Counts what a veto did to the service; what filters do is counted where they act.
     pub fn count_harm(&mut self, property: &str, kept: Kept) {
         lock(&self.shared.counts.harm).note(property, kept);
@@ -563,6 +570,7 @@ impl Hook {
             vetoed_events: self.vetoed_events,
             held_events: self.held_events,
             unchecked_events: self.unchecked_events,
+            check_times: self.check_times.clone(),
             answered_calls: self.answered_calls,
             harm: lock(&self.shared.counts.harm).list(),
         }

@@ -39,7 +39,7 @@ use std::time::Instant;
 
 use scry_protocol::filter::Mode;
 use scry_protocol::link::host::{Failure, Isolate, Outcome, Rules, Surroundings, Veto};
-use scry_protocol::{NodeId, Transport};
+use scry_protocol::{NodeId, Times, Transport};
 
 use crate::checkpoint::Time;
 use crate::context::Dice;
@@ -514,6 +514,10 @@ impl<S: Service> Guard<S> for SafetyCheck<S> {
 
     fn unchecked_count(&self) -> u64 {
         self.unchecked_count
+    }
+
+    fn check_times(&self) -> Option<&Times> {
+        Some(self.share.times())
     }
 }
 

@@ -1,27 +1,39 @@
-//! Counts and levels in the text form that Prometheus reads.
+//! Counts, levels and lengths of time in the text form that Prometheus reads.
 
-use prometheus_client::encoding::text;
-use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::registry::Registry;
+mod writer;
 
 use crate::controller::harm::Pace;
 use crate::controller::status::PropertyStatus;
-use crate::daemon::Status;
+use crate::daemon::{PeerStatus, Status};
 
-type Labels = Vec<(&'static str, String)>;
+use writer::{Labels, Metrics, level};
 
 /// Writes what a status says. Everything is counted elsewhere, so that a scrape changes nothing.
 pub(super) fn encode(status: &Status) -> String {
-    let mut metrics = Metrics {
-        registry: Registry::with_prefix("scry"),
-    };
+    let mut metrics = Metrics::default();
+    agent(&mut metrics, status);
+    steering(&mut metrics, status);
+    by_property(&mut metrics, status);
+    durations(&mut metrics, status);
+    counts(&mut metrics, status);
+    checkpoints(&mut metrics, status);
+    snapshot(&mut metrics, status);
+    peers(&mut metrics, status);
+    metrics.into_text()
+}
+
+/// Writes what is known of the agent itself.
+fn agent(metrics: &mut Metrics, status: &Status) {
     let labels = vec![("hash", status.configuration.hash.clone())];
     metrics.level(
         "configuration",
-        "The configuration that is loaded",
+        "The configuration that is loaded; nodes whose files agree have the same hash",
         vec![(labels, 1)],
+    );
+    metrics.one(
+        "ready",
+        "Whether the agent can do its work, as /readyz says",
+        status.waits_for.is_empty().into(),
     );
     metrics.count(
         "reloads",
@@ -53,6 +65,16 @@ pub(super) fn encode(status: &Status) -> String {
         "Connections of others that were refused",
         status.peers_refused,
     );
+    guarded(metrics, status);
+    metrics.count(
+        "unwritten",
+        "Records, traces and paths that could not be written",
+        status.unwritten,
+    );
+}
+
+/// Writes what was done against strangers, and how long the certificate lasts.
+fn guarded(metrics: &mut Metrics, status: &Status) {
     for (name, help, value) in [
         (
             "peers_not_members",
@@ -94,12 +116,71 @@ pub(super) fn encode(status: &Status) -> String {
             certificate.kept,
         );
     }
-    metrics.count(
-        "unwritten",
-        "Records, traces and paths that could not be written",
-        status.unwritten,
+}
+
+/// Writes what the controller has in force, and what the service gets done.
+fn steering(metrics: &mut Metrics, status: &Status) {
+    metrics.one(
+        "filters",
+        "Filters in force",
+        level(status.steering.filters.len() as u64),
     );
-    steering(&mut metrics, status);
+    metrics.one(
+        "past_paths",
+        "Past paths kept",
+        level(status.steering.past_paths as u64),
+    );
+    let paces = [
+        ("none", status.steering.pace_free),
+        ("in force", status.steering.pace_steered),
+    ];
+    let a_minute = |count: fn(&Pace) -> u64| {
+        let of = |(filters, pace): &(&str, Pace)| {
+            let labels = vec![("filters", (*filters).to_owned())];
+            (labels, level(count(pace) * 60_000 / pace.elapsed_ms.max(1)))
+        };
+        paces.iter().map(of).collect::<Vec<_>>()
+    };
+    metrics.level(
+        "events_per_minute",
+        "Events handled a minute, without filters that act and with such in force",
+        a_minute(|pace| pace.events),
+    );
+    metrics.level(
+        "calls_per_minute",
+        "Calls answered a minute, without filters that act and with such in force",
+        a_minute(|pace| pace.calls),
+    );
+}
+
+/// Writes what the controller counted: every field of its counts under its own name.
+fn counts(metrics: &mut Metrics, status: &Status) {
+    let counts = serde_json::to_value(&status.steering.counts).expect("counts can be written");
+    let Some(counts) = counts.as_object() else {
+        return;
+    };
+    for (name, value) in counts {
+        match value {
+            serde_json::Value::Object(by_name) => {
+                let (label, help) = match name.as_str() {
+                    "suspicions" => ("outcome", "Events that were held, by what came of it"),
+                    _ => ("failure", "What failed while the service went on"),
+                };
+                let of = |(key, value): (&String, &serde_json::Value)| {
+                    (vec![(label, key.clone())], value.as_u64().unwrap_or(0))
+                };
+                metrics.counts(name, help, by_name.iter().map(of).collect());
+            }
+            value => {
+                let help = format!("Controller: {}", name.replace('_', " "));
+                metrics.count(name, &help, value.as_u64().unwrap_or(0));
+            }
+        }
+    }
+}
+
+/// Writes what is known of own checkpoints, and of gathering.
+fn checkpoints(metrics: &mut Metrics, status: &Status) {
     let checkpoints = &status.checkpoints;
     metrics.one(
         "checkpoint_number",
@@ -150,6 +231,10 @@ pub(super) fn encode(status: &Status) -> String {
     ] {
         metrics.count(name, help, value);
     }
+}
+
+/// Writes what the last snapshot was.
+fn snapshot(metrics: &mut Metrics, status: &Status) {
     if let Some(snapshot) = &status.snapshot {
         metrics.one(
             "snapshot_age_ms",
@@ -172,19 +257,23 @@ pub(super) fn encode(status: &Status) -> String {
             level(snapshot.missing.len() as u64),
         );
     }
-    let each = |value: fn(&crate::daemon::PeerStatus) -> u64| {
-        let of =
-            |peer: &crate::daemon::PeerStatus| (vec![("peer", peer.node.clone())], value(peer));
+}
+
+/// Writes what is known of each peer.
+fn peers(metrics: &mut Metrics, status: &Status) {
+    let each = |value: fn(&PeerStatus) -> u64| {
+        let of = |peer: &PeerStatus| (vec![("peer", peer.node.clone())], value(peer));
         status.peers.iter().map(of).collect::<Vec<_>>()
     };
-    let connected = each(|peer| peer.connected.into());
     metrics.level(
         "peer_connected",
-        "Whether a connection is up",
-        connected
-            .into_iter()
-            .map(|(labels, value)| (labels, level(value)))
-            .collect(),
+        "Whether a connection is up; one is made when there is something to say",
+        levels(each(|peer| peer.connected.into())),
+    );
+    metrics.level(
+        "peer_unreachable",
+        "Whether it could not be reached when it was last tried",
+        levels(each(|peer| peer.unreachable.is_some().into())),
     );
     metrics.counts(
         "peer_sent_bytes",
@@ -216,75 +305,11 @@ pub(super) fn encode(status: &Status) -> String {
         "For how long in all",
         each(|peer| peer.slowed_ms),
     );
-    let udp = each(|peer| peer.udp_sent_bytes);
     metrics.level(
         "peer_udp_bytes",
         "Bytes of datagrams sent on the present connection",
-        udp.into_iter()
-            .map(|(labels, value)| (labels, level(value)))
-            .collect(),
+        levels(each(|peer| peer.udp_sent_bytes)),
     );
-    let mut text = String::new();
-    text::encode(&mut text, &metrics.registry).expect("a string takes any text");
-    text
-}
-
-/// Writes what the controller counted: every field of its counts under its own name.
-fn steering(metrics: &mut Metrics, status: &Status) {
-    metrics.one(
-        "filters",
-        "Filters in force",
-        level(status.steering.filters.len() as u64),
-    );
-    metrics.one(
-        "past_paths",
-        "Past paths kept",
-        level(status.steering.past_paths as u64),
-    );
-    by_property(metrics, status);
-    let paces = [
-        ("none", status.steering.pace_free),
-        ("in force", status.steering.pace_steered),
-    ];
-    let a_minute = |count: fn(&Pace) -> u64| {
-        let of = |(filters, pace): &(&str, Pace)| {
-            let labels = vec![("filters", (*filters).to_owned())];
-            (labels, level(count(pace) * 60_000 / pace.elapsed_ms.max(1)))
-        };
-        paces.iter().map(of).collect::<Vec<_>>()
-    };
-    metrics.level(
-        "events_per_minute",
-        "Events handled a minute, without filters that act and with such in force",
-        a_minute(|pace| pace.events),
-    );
-    metrics.level(
-        "calls_per_minute",
-        "Calls answered a minute, without filters that act and with such in force",
-        a_minute(|pace| pace.calls),
-    );
-    let counts = serde_json::to_value(&status.steering.counts).expect("counts can be written");
-    let Some(counts) = counts.as_object() else {
-        return;
-    };
-    for (name, value) in counts {
-        match value {
-            serde_json::Value::Object(by_name) => {
-                let (label, help) = match name.as_str() {
-                    "suspicions" => ("outcome", "Events that were held, by what came of it"),
-                    _ => ("failure", "What failed while the service went on"),
-                };
-                let of = |(key, value): (&String, &serde_json::Value)| {
-                    (vec![(label, key.clone())], value.as_u64().unwrap_or(0))
-                };
-                metrics.counts(name, help, by_name.iter().map(of).collect());
-            }
-            value => {
-                let help = format!("Controller: {}", name.replace('_', " "));
-                metrics.count(name, &help, value.as_u64().unwrap_or(0));
-            }
-        }
-    }
 }
 
 /// Writes what is known of each property.
@@ -296,12 +321,6 @@ fn by_property(metrics: &mut Metrics, status: &Status) {
         };
         let all = status.steering.properties.iter().map(of);
         all.collect::<Vec<_>>()
-    };
-    let levels = |values: Vec<(Labels, u64)>| {
-        let values = values.into_iter();
-        values
-            .map(|(labels, value)| (labels, level(value)))
-            .collect::<Vec<_>>()
     };
     metrics.level(
         "property_mode",
@@ -338,42 +357,71 @@ fn by_property(metrics: &mut Metrics, status: &Status) {
         "Events put off for its sake",
         each(|property| property.delayed),
     );
+    metrics.level(
+        "property_filters",
+        "Its filters in force",
+        levels(each(|property| property.filters)),
+    );
+    metrics.counts(
+        "property_filters_installed",
+        "Filters installed for its sake, renewals not counted",
+        each(|property| property.counts.filters_installed),
+    );
+    metrics.counts(
+        "property_predictions",
+        "Violations of it that were predicted, each once a run",
+        each(|property| property.counts.predictions),
+    );
+    metrics.counts(
+        "property_violations",
+        "Violations of it that a snapshot showed to have happened",
+        each(|property| property.counts.violations),
+    );
+    metrics.counts(
+        "property_vetoes",
+        "Events kept from their handlers by the immediate check for its sake",
+        each(|property| property.counts.vetoes),
+    );
+    metrics.counts(
+        "property_audit_vetoes",
+        "Events the immediate check would have kept from them",
+        each(|property| property.counts.audit_vetoes),
+    );
 }
 
-fn level(value: u64) -> i64 {
-    i64::try_from(value).unwrap_or(i64::MAX)
+/// Writes how long things took.
+fn durations(metrics: &mut Metrics, status: &Status) {
+    let durations = &status.steering.durations;
+    for (name, help, times) in [
+        ("gather", "Gathering a snapshot", &durations.gather),
+        (
+            "search",
+            "A search, from the job to its end",
+            &durations.search,
+        ),
+        (
+            "hold",
+            "An event held while the neighbors were asked",
+            &durations.hold,
+        ),
+        (
+            "check",
+            "An event that waited for its trial by the immediate check",
+            &durations.check,
+        ),
+        (
+            "prediction_to_filter",
+            "From a complete snapshot to a filter because of it",
+            &durations.prediction_to_filter,
+        ),
+    ] {
+        metrics.times(name, help, times);
+    }
 }
 
-struct Metrics {
-    registry: Registry,
-}
-
-impl Metrics {
-    fn count(&mut self, name: &str, help: &str, value: u64) {
-        let counter: Counter = Counter::default();
-        counter.inc_by(value);
-        self.registry.register(name, help, counter);
-    }
-
-    fn counts(&mut self, name: &str, help: &str, values: Vec<(Labels, u64)>) {
-        let family = Family::<Labels, Counter>::default();
-        for (labels, value) in values {
-            family.get_or_create(&labels).inc_by(value);
-        }
-        self.registry.register(name, help, family);
-    }
-
-    fn one(&mut self, name: &str, help: &str, value: i64) {
-        let gauge: Gauge = Gauge::default();
-        gauge.set(value);
-        self.registry.register(name, help, gauge);
-    }
-
-    fn level(&mut self, name: &str, help: &str, values: Vec<(Labels, i64)>) {
-        let family = Family::<Labels, Gauge>::default();
-        for (labels, value) in values {
-            family.get_or_create(&labels).set(value);
-        }
-        self.registry.register(name, help, family);
-    }
+fn levels(values: Vec<(Labels, u64)>) -> Vec<(Labels, i64)> {
+    let values = values.into_iter();
+    values
+        .map(|(labels, value)| (labels, level(value)))
+        .collect()
 }

@@ -41,6 +41,10 @@ fn text(status: &Value) -> String {
     if let Some(file) = status.get("killed_by").and_then(Value::as_str) {
         lines.push(format!("            the kill file {file} is there"));
     }
+    let missing = status.get("waits_for").and_then(Value::as_array);
+    for what in missing.into_iter().flatten().filter_map(Value::as_str) {
+        lines.push(format!("not ready   {what}"));
+    }
     lines.extend(properties(status));
     lines.push(match status.pointer("/steering/host") {
         Some(Value::Object(_)) => format!(
@@ -71,10 +75,10 @@ fn text(status: &Value) -> String {
     {
         let node = peer.get("node").and_then(Value::as_str).unwrap_or("-");
         let connected = peer.get("connected").and_then(Value::as_bool) == Some(true);
-        let standing = if connected {
-            "connected"
-        } else {
-            "not connected"
+        let standing = match peer.get("unreachable").and_then(Value::as_str) {
+            _ if connected => "connected".to_owned(),
+            Some(why) => format!("cannot be reached: {why}"),
+            None => "not dialled: there was nothing to say".to_owned(),
         };
         lines.push(format!("peer        {node} {standing}"));
     }

@@ -205,6 +205,13 @@ pub(super) fn values(reading: &mut Reading<'_>, configuration: &Configuration) {
             Some("write `127.0.0.1:7701` or `/run/scry/admin.sock`"),
         );
     }
+    if !admin.metrics_listen.is_empty() && admin.metrics_listen.parse::<SocketAddr>().is_err() {
+        wrong(
+            "admin.metrics_listen",
+            "is not an address with port",
+            Some("write `0.0.0.0:7702`, `[::]:7702`, or nothing"),
+        );
+    }
 }
 
 /// Checks that every mode is of a property in the file. Without a file the service has to tell which there are.

@@ -257,6 +257,8 @@ sections! {
     Admin {
         /// A loopback address with port, or the path of a socket. Commands such as `scry status` use it.
         listen: String = "127.0.0.1:7701".to_owned(),
+        /// A further address with port at which metrics and health can be read, and nothing be changed; empty for none. Anybody who reaches it may read.
+        metrics_listen: String = String::new(),
     }
 }
 

@@ -189,6 +189,10 @@ impl Controller {
         let active = self.keep(now, case.run, filter);
         active.in_force = true;
         active.relied_on = true;
+        if let Some(run) = self.run.as_ref().filter(|_| !renewed) {
+            let elapsed_ms = run.since_snapshot_ms(now);
+            self.durations.prediction_to_filter.note_ms(elapsed_ms);
+        }
         self.note_installed(id, case.violation, renewed, false);
         mode
     }
@@ -331,6 +335,10 @@ impl Controller {
             renewed,
             told_service,
         };
+        if !renewed {
+            let of_property = self.by_property.of(&filter.property);
+            of_property.filters_installed += 1;
+        }
         let entry = Entry::new(what).of_run(run).of_violation(violation);
         self.log(entry.of_filter(id));
         if renewed {

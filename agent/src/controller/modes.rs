@@ -141,6 +141,7 @@ impl Controller {
             .chain(fallen)
             .chain(harmed)
             .chain(self.unjudged.keys())
+            .chain(self.by_property.names())
             .cloned()
             .collect();
         all.extend(self.names().into_iter().flatten().map(str::to_owned));

@@ -61,6 +61,11 @@ pub(super) struct Run {
 }
 
 impl Run {
+    /// How long ago the snapshot it searches was complete.
+    pub(super) fn since_snapshot_ms(&self, now: Time) -> u64 {
+        now.millis_since(self.snapshot_at)
+    }
+
     fn snapshot_age_ms(&self, now: Time) -> u64 {
         let since = now.millis_since(self.snapshot_at);
         self.snapshot_age_ms.saturating_add(since)
@@ -71,6 +76,7 @@ impl Controller {
     /// Takes in a snapshot: the immediate check gets the neighbors' states, the checker a job.
     pub fn handle_snapshot(&mut self, now: Time, on_demand: bool, snapshot: Snapshot) {
         self.counts.snapshots += 1;
+        self.durations.gather.note_ms(snapshot.elapsed_ms);
         self.tell_surroundings(now, &snapshot, None);
         let view = View::of(&snapshot);
         let bodies: usize = snapshot
@@ -389,6 +395,7 @@ impl Controller {
                 .first()
                 .map(|filter| filter.property.clone());
             let property = named.filter(|name| !name.is_empty()).unwrap_or(property);
+            self.by_property.of(&property).predictions += u64::from(new);
             if shared {
                 self.paths.found(violation, &property, &explanation, &path);
             } else {
@@ -433,11 +440,14 @@ impl Controller {
         if violation.depth == 0 {
             // It is counted when it comes, not in every snapshot in which it is still there.
             run.happened.insert(id);
-            self.counts.uncaught_violations += u64::from(!self.happened.contains(&id));
+            let new = u64::from(!self.happened.contains(&id));
+            self.counts.uncaught_violations += new;
+            self.by_property.of(&violation.property).violations += new;
             return;
         }
-        let new = run.seen.insert(id);
-        self.counts.predictions += u64::from(new);
+        let new = u64::from(run.seen.insert(id));
+        self.counts.predictions += new;
+        self.by_property.of(&violation.property).predictions += new;
         self.paths.found(
             id,
             &violation.property,
@@ -585,6 +595,7 @@ impl Controller {
             return;
         };
         self.counts.states += run.states;
+        self.durations.search.note_ms(now.millis_since(run.started));
         let withdrawn = self.withdraw_unproved(&run);
         let last = LastRun {
             run: Shown(run.id),

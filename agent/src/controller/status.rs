@@ -39,6 +39,8 @@ pub struct Status {
     pub shared_paths_waiting: usize,
     /// What was counted.
     pub counts: Counts,
+    /// How long things took.
+    pub durations: measured::Durations,
 }
 
 /// One property.
@@ -64,6 +66,11 @@ pub struct PropertyStatus {
     pub delayed: u64,
     /// Thousandths of the node's actions that it cost of late.
     pub lost_per_mille: u64,
+    /// Its filters in force.
+    pub filters: u64,
+    /// What else was counted.
+    #[serde(flatten)]
+    pub counts: measured::PropertyCounts,
 }
 
 /// The attached host.
@@ -173,6 +180,7 @@ impl Controller {
             past_paths: self.paths.len(),
             shared_paths_waiting: self.shared.waiting_count(),
             counts: self.counts.clone(),
+            durations: self.durations.clone(),
         }
     }
 }
@@ -184,6 +192,9 @@ impl Controller {
             let harm = self.harm.total().get(&property);
             let harm = harm.cloned().unwrap_or_default();
             let unjudged = self.unjudged.get(&property);
+            let in_force =
+                |active: &&leases::Active| active.in_force && active.filter.property == property;
+            let filters = self.active.values().filter(in_force).count();
             PropertyStatus {
                 mode: Word(allowed.mode),
                 why: allowed.why,
@@ -194,6 +205,8 @@ impl Controller {
                 refused: harm.refused,
                 delayed: harm.delayed,
                 lost_per_mille: self.harm.lost_per_mille(&property),
+                filters: filters as u64,
+                counts: self.by_property.get(&property),
                 property,
             }
         };

@@ -16,6 +16,7 @@ use scry_protocol::{Body, CheckpointNumber, Content, RunId, Snapshot};
 use super::*;
 
 mod failing;
+mod measured;
 mod modes;
 mod settled;
 mod steering;

@@ -17,7 +17,7 @@ use tracing::{debug, error, info, warn};
 
 use super::journal::Journal;
 use super::status::{CertificateStatus, CheckpointStatus, ConfigurationStatus, PeerStatus};
-use super::{Ask, Fact, ModeSet, Reloaded, SnapshotSummary, Status, options};
+use super::{Ask, Fact, ModeSet, Reloaded, SnapshotSummary, Status, options, ready};
 use crate::certificate::{Event, Info, News, moment, now_s};
 use crate::configuration::{Loaded, environment};
 use crate::link::checker::Checker;
@@ -49,11 +49,15 @@ pub(super) struct Node {
 pub(super) struct Standing {
     host: Option<HostLink>,
     connected: BTreeSet<NodeId>,
+    /// Why peers could not be reached when they were last tried.
+    unreachable: BTreeMap<NodeId, String>,
     over_bandwidth: u64,
     /// The mode before the kill file appeared, while it is there.
     killed: Option<scry_protocol::filter::Mode>,
     asked: BTreeMap<GatherId, SnapshotWaiter>,
     snapshot: Option<SnapshotSummary>,
+    /// Whether a snapshot was gathered since the service attached.
+    has_gathered: bool,
 
     needs_restart: Vec<&'static str>,
     reloads: u64,
@@ -134,6 +138,7 @@ impl Node {
                 if self.standing.host.take().is_some() {
                     self.manager.handle_host_gone(now);
                 }
+                self.standing.has_gathered = false;
                 self.checker.attached(link.process);
                 self.standing.host = Some(link);
                 self.handle_host(now, HostToAgent::Hello(hello));
@@ -170,6 +175,7 @@ impl Node {
             }
             Fact::Certificate(news) => self.note_certificate(now, news),
             Fact::PeerUp { peer, address } => {
+                self.standing.unreachable.remove(&peer);
                 if self.standing.connected.insert(peer) {
                     let peer = Shown(peer);
                     self.journal
@@ -177,6 +183,7 @@ impl Node {
                 }
             }
             Fact::PeerLost { peer, why } => {
+                self.standing.unreachable.insert(peer, why.clone());
                 if self.standing.connected.remove(&peer) {
                     let peer = Shown(peer);
                     self.journal
@@ -339,6 +346,7 @@ impl Node {
             } => {
                 let summary = SnapshotSummary::from(&snapshot);
                 self.standing.snapshot = Some(summary.clone());
+                self.standing.has_gathered = true;
                 if let Some(waiter) = self.standing.asked.remove(&gather) {
                     let _ = waiter.send(Ok(summary));
                 }
@@ -498,6 +506,7 @@ impl Node {
             version: env!("CARGO_PKG_VERSION"),
             node: self.loaded.node.to_string(),
             uptime_ms: self.now().as_millis(),
+            waits_for: ready::waits_for(self.readiness()),
             configuration: ConfigurationStatus {
                 file: self.file.display().to_string(),
                 hash: self.loaded.hash.clone(),
@@ -563,6 +572,19 @@ impl Node {
         })
     }
 
+    fn readiness(&self) -> ready::Standing {
+        let configuration = &self.loaded.configuration;
+        let checkpoint = &configuration.checkpoint;
+        ready::Standing {
+            is_off: self.controller.options().mode == scry_protocol::filter::Mode::Off,
+            host_attached: self.standing.host.is_some(),
+            searches: checkpoint.gather,
+            checker_ready: self.controller.is_checker_ready(),
+            gathers: checkpoint.gather && checkpoint.period_ms > 0 && self.peers.is_some(),
+            has_gathered: self.standing.has_gathered,
+        }
+    }
+
     fn peer_status(&self) -> Vec<PeerStatus> {
         let Some(peers) = &self.peers else {
             return Vec::new();
@@ -576,6 +598,10 @@ impl Node {
                 PeerStatus {
                     node: node.to_string(),
                     connected: standing.connected,
+                    unreachable: match standing.connected {
+                        true => None,
+                        false => self.standing.unreachable.get(&node).cloned(),
+                    },
                     sent_bytes: traffic.sent_bytes,
                     received_bytes: traffic.received_bytes,
                     sent_frames: traffic.sent_frames,

@@ -92,12 +92,20 @@ pub(crate) async fn run(file: &Path, loaded: Loaded) -> Result<(), StartError> {
     let (stop, shutdown) = watch::channel(false);
     let admin = loaded.admin.clone();
     let serving = admin::serve(&admin, facts.clone(), shutdown.clone()).await?;
+    let metrics = match loaded.metrics {
+        Some(address) => {
+            let serving = admin::scrape::serve(address, facts.clone(), shutdown.clone());
+            Some(serving.await?)
+        }
+        None => None,
+    };
     let checker = Checker::supervise(options::checker(configuration), facts.clone());
     info!(
         node = %loaded.node,
         socket = %socket.display(),
         peers = peers.as_ref().and_then(Peers::address).map(|address| address.to_string()),
         admin = ?admin,
+        metrics = metrics.map(|address| address.to_string()),
         hash = loaded.hash,
         "the agent runs"
     );

@@ -15,6 +15,8 @@ pub(crate) struct Status {
     pub(crate) node: String,
     /// How long it has run.
     pub(crate) uptime_ms: u64,
+    /// What keeps it from being ready; nothing if it is.
+    pub(crate) waits_for: Vec<&'static str>,
     /// The configuration.
     pub(crate) configuration: ConfigurationStatus,
     /// The kill file, while it is there and holds everything off.
@@ -86,8 +88,10 @@ pub(crate) struct CertificateStatus {
 pub(crate) struct PeerStatus {
     /// Whose.
     pub(crate) node: String,
-    /// Whether a connection is up.
+    /// Whether a connection is up. One is made when there is something to say.
     pub(crate) connected: bool,
+    /// Why it could not be reached when it was last tried, if so.
+    pub(crate) unreachable: Option<String>,
     /// Bytes of frames sent, with an estimate of what surrounds them.
     pub(crate) sent_bytes: u64,
     /// And received.

@@ -1,13 +1,15 @@
 //! What operators are given beside the binary, held against the binary.
 
 use std::collections::BTreeSet;
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
 
 use crate::support::{
-    Agent, SCRY, Scratch, TinyHost, certificates, configuration, free_port, until,
+    Agent, SCRY, Scratch, TinyHost, WAIT, certificates, configuration, free_port, until,
 };
 
 const QUIET: &str = "[checkpoint]\nperiod_ms = 0\n[checker]\ncommand = [\"/bin/false\"]\n";
@@ -44,9 +46,12 @@ fn measured() -> BTreeSet<String> {
         .filter_map(|line| line.strip_prefix("# TYPE "));
     kinds
         .filter_map(|line| line.split_once(' '))
-        .map(|(name, kind)| match kind {
-            "counter" => format!("{name}_total"),
-            _ => name.to_owned(),
+        .flat_map(|(name, kind)| match kind {
+            "counter" => vec![format!("{name}_total")],
+            "histogram" => ["", "_bucket", "_sum", "_count"]
+                .map(|part| format!("{name}{part}"))
+                .into(),
+            _ => vec![name.to_owned()],
         })
         .collect()
 }
@@ -88,6 +93,24 @@ fn every_metric_that_is_shown_or_told_of_exists() {
     ] {
         assert!(shown.contains(&format!("scry_{number}_total")), "{number}");
     }
+    let alerts = std::fs::read_to_string(project().join("deploy/prometheus/alerts.yaml")).unwrap();
+    let watched = mentioned(&alerts);
+    assert!(watched.len() > 10, "{watched:?}");
+    let unknown: Vec<_> = watched.difference(&known).collect();
+    assert!(unknown.is_empty(), "in the alerts: {unknown:?}");
+    // All that is measured of each property is on the board.
+    let hidden: Vec<_> = known
+        .iter()
+        .filter(|name| name.starts_with("scry_property_") && !shown.contains(*name))
+        .filter(|name| {
+            ![
+                "scry_property_unjudged_runs",
+                "scry_property_filters_installed_total",
+            ]
+            .contains(&name.as_str())
+        })
+        .collect();
+    assert!(hidden.is_empty(), "not on the board: {hidden:?}");
     for page in ["failures", "operating", "configuration", "security"] {
         let path = project().join(format!("docs/{page}.md"));
         let told = mentioned(&std::fs::read_to_string(path).unwrap());
@@ -166,10 +189,16 @@ fn a_supervisor_can_ask_and_reload_from_inside() {
     std::fs::write(&file, &good).unwrap();
     let mut agent = Agent::start(&scratch.0, 1, &file);
     assert_eq!(agent.status()["peers"], serde_json::json!([]));
-    for question in ["livez", "readyz"] {
-        let asked = agent.command(&["probe", question]);
-        assert_eq!(asked.status.code(), Some(0), "{asked:?}");
-    }
+    assert_eq!(agent.command(&["probe", "livez"]).status.code(), Some(0));
+    // It lives, but there is nobody it could protect, and nothing it could search with.
+    let asked = agent.command(&["probe", "readyz"]);
+    assert_eq!(asked.status.code(), Some(1), "{asked:?}");
+    let said = String::from_utf8_lossy(&asked.stderr);
+    let expect = "not ready: no service is attached, the checker is not up";
+    assert!(said.contains(expect), "{said}");
+    // One that is switched off has nothing to do: whoever gates a pod on it must be able to switch it off.
+    assert!(agent.command(&["steer", "off"]).status.success());
+    assert_eq!(agent.command(&["probe", "readyz"]).status.code(), Some(0));
     let before = agent.status()["configuration"]["hash"].clone();
     std::fs::write(&file, format!("{good}time_ms = 700\n")).unwrap();
     let reloaded = agent.command(&["reload"]);
@@ -188,4 +217,101 @@ fn a_supervisor_can_ask_and_reload_from_inside() {
     agent.child.kill().unwrap();
     agent.child.wait().unwrap();
     assert_eq!(agent.command(&["probe", "livez"]).status.code(), Some(1));
+}
+
+#[test]
+fn an_agent_is_ready_once_it_can_protect_its_service() {
+    let scratch = Scratch::new();
+    // Who takes no snapshots by itself and does not search needs a service only.
+    let quiet =
+        "[checkpoint]\nperiod_ms = 0\ngather = false\n[checker]\ncommand = [\"/bin/false\"]\n";
+    let file = configuration(&scratch.0, 1, &[], quiet);
+    let agent = Agent::start(&scratch.0, 1, &file);
+    let (code, said) = agent.ask("GET", "/readyz", "");
+    assert_eq!(code, 503, "{said}");
+    let host = TinyHost::attach(&agent, &[]);
+    until("it is ready", || {
+        (agent.ask("GET", "/readyz", "").0 == 200).then_some(())
+    });
+    drop(host);
+    until("it is not any more", || {
+        (agent.ask("GET", "/readyz", "").0 == 503).then_some(())
+    });
+    assert_eq!(agent.ask("GET", "/livez", "").0, 200);
+}
+
+/// Sends one request over TCP and returns everything that comes back.
+fn fetch(address: &str, request: &str) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect(address)?;
+    stream.set_read_timeout(Some(WAIT))?;
+    stream.write_all(request.as_bytes())?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    Ok(answer)
+}
+
+#[test]
+fn metrics_and_health_can_be_read_from_outside_and_nothing_else() {
+    let scratch = Scratch::new();
+    let open = format!("metrics_listen = \"127.0.0.1:0\"\n{QUIET}");
+    let file = configuration(&scratch.0, 1, &[], &open);
+    let agent = Agent::start(&scratch.0, 1, &file);
+    let line: Value = serde_json::from_str(&agent.said("the agent runs")[0]).unwrap();
+    let address = line["metrics"].as_str().unwrap();
+    let get = |path: &str| {
+        fetch(
+            address,
+            &format!("GET {path} HTTP/1.1\r\nhost: any.name\r\n\r\n"),
+        )
+    };
+    let metrics = get("/metrics").unwrap();
+    assert!(metrics.starts_with("HTTP/1.1 200"), "{metrics}");
+    for part in [
+        "scry_ready 0",
+        "scry_gather_seconds_bucket{le=\"+Inf\"} 0",
+        "# EOF",
+    ] {
+        assert!(metrics.contains(part), "{part} is missing in {metrics}");
+    }
+    assert!(get("/livez").unwrap().starts_with("HTTP/1.1 200"));
+    assert!(get("/readyz").unwrap().starts_with("HTTP/1.1 503"));
+    for path in ["/status", "/mode", "/reload", "/snapshot"] {
+        assert!(get(path).unwrap().starts_with("HTTP/1.1 404"), "{path}");
+        let post = format!(
+            "POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{{}}"
+        );
+        assert!(
+            fetch(address, &post).unwrap().starts_with("HTTP/1.1 404"),
+            "{path}"
+        );
+    }
+    let post = "POST /metrics HTTP/1.1\r\nhost: a\r\ncontent-length: 0\r\n\r\n";
+    assert!(fetch(address, post).unwrap().starts_with("HTTP/1.1 405"));
+    // Whoever connects and says nothing, or half of it, takes a place for a while only, and none of the operator's.
+    let mut silent: Vec<TcpStream> = (0..40)
+        .map(|_| TcpStream::connect(address).unwrap())
+        .collect();
+    for stream in silent.iter_mut().step_by(2) {
+        stream.write_all(b"GET /metrics HTTP/1.1\r\nhost:").unwrap();
+    }
+    assert_eq!(agent.ask("GET", "/livez", "").0, 200);
+    until("an answer after all", || {
+        let answer = get("/metrics").ok()?;
+        answer.starts_with("HTTP/1.1 200").then_some(())
+    });
+    let mut end = Vec::new();
+    silent[0].set_read_timeout(Some(WAIT)).unwrap();
+    // Closed by the agent, in whatever way: but not open for ever.
+    let read = silent[0].read_to_end(&mut end);
+    let timed_out = |error: &std::io::Error| error.kind() == std::io::ErrorKind::WouldBlock;
+    assert!(!read.as_ref().is_err_and(timed_out), "{read:?}");
+}
+
+#[test]
+fn by_default_nothing_can_be_read_from_outside() {
+    let scratch = Scratch::new();
+    let file = configuration(&scratch.0, 1, &[], QUIET);
+    let agent = Agent::start(&scratch.0, 1, &file);
+    let line: Value = serde_json::from_str(&agent.said("the agent runs")[0]).unwrap();
+    assert!(line.get("metrics").is_none_or(Value::is_null), "{line}");
 }

@@ -13,6 +13,7 @@ use crate::limit::{
 };
 use crate::link::messages;
 use crate::snapshot::coded;
+use crate::times::Times;
 
 messages! {
     /// What a host tells its agent.
@@ -163,6 +164,8 @@ pub struct Stats {
     /// Events that ran, or were looked at beside the event path, without the immediate safety check: it had used up its
     /// share of time.
     pub unchecked_events: u64,
+    /// How long events waited for the immediate safety check, each trial by itself.
+    pub check_times: Times,
     /// Calls of the application whose handlers ran.
     pub answered_calls: u64,
     /// What filters and vetoes did to the service, by property. Beyond [`HARM_MAX`] properties the rest has an empty name.

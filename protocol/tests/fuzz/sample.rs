@@ -23,7 +23,7 @@ use scry_protocol::link::peer::{
 use scry_protocol::snapshot::{Member, Missing, Reason, Refusal};
 use scry_protocol::{
     Body, CheckpointNumber, Content, Digest, FilterId, Incarnation, Moment, NodeId, Past, RunId,
-    Snapshot, Transport, ViolationId,
+    Snapshot, Times, Transport, ViolationId,
 };
 
 use crate::mutate::Dice;
@@ -212,6 +212,11 @@ pub(crate) fn host_to_agent(dice: &mut Dice) -> HostToAgent {
             vetoed_events: dice.number(),
             held_events: dice.number(),
             unchecked_events: dice.number(),
+            check_times: {
+                let mut times = Times::default();
+                times.note_us(dice.number());
+                times
+            },
             answered_calls: dice.number(),
             harm: list(dice, 3, |dice| Harm {
                 property: text(dice),

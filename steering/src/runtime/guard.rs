@@ -1,8 +1,8 @@
 //! The seam for a check that comes before every handler, such as the immediate safety check.
 
-use scry_protocol::Past;
 use scry_protocol::filter::Mode;
 use scry_protocol::link::host::{Failure, Outcome, Veto};
+use scry_protocol::{Past, Times};
 
 use crate::checkpoint::Time;
 use crate::context::Dice;
@@ -110,6 +110,11 @@ pub trait Guard<S: Service>: Send {
     /// Returns how many events ran untried because the check had used up its share of time.
     fn unchecked_count(&self) -> u64 {
         0
+    }
+
+    /// Returns how long events waited for their trials so far, if that is measured.
+    fn check_times(&self) -> Option<&Times> {
+        None
     }
 }
 

@@ -8,6 +8,7 @@
 
 use std::time::Duration;
 
+use scry_protocol::Times;
 use scry_protocol::link::host::Isolate;
 
 use crate::checkpoint::Time;
@@ -37,6 +38,7 @@ pub(super) struct Share {
     clone: Purse,
     /// How many trials were made on clones since the last one apart.
     clones_count: u32,
+    times: Times,
 }
 
 /// What is left for one kind of trial.
@@ -57,6 +59,7 @@ impl Default for Share {
             apart: Purse::of(saved / APART_PART),
             clone: Purse::of(saved - saved / APART_PART),
             clones_count: 0,
+            times: Times::default(),
         }
     }
 }
@@ -121,9 +124,15 @@ impl Share {
         self.clone.saved_ns -= took.as_nanos() as i64;
     }
 
+    /// Returns how long trials took.
+    pub(super) fn times(&self) -> &Times {
+        &self.times
+    }
+
     /// Spends what a trial took, and learns from it what the next will.
     pub(super) fn spend_on_trial(&mut self, how: Isolate, took: Duration) {
         let took_ns = took.as_nanos() as i64;
+        self.times.note_us(took.as_micros() as u64);
         let purse = match how {
             Isolate::Clone => {
                 self.clones_count = self.clones_count.saturating_add(1);

@@ -141,6 +141,9 @@ impl<S: Service> Node<S> {
         let Some(hook) = &mut self.hook else {
             return Ok(());
         };
+        if let Some(times) = self.guard.as_ref().and_then(|guard| guard.check_times()) {
+            hook.set_check_times(times);
+        }
         let requests = hook.turn(now, || {
             let readings = stamps.readings(timers, &local.timers);
             let kept = kept(held, holding, streams);
