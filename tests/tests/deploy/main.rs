@@ -1,10 +1,14 @@
 //! What is in `deploy/` and `docs/` is held against the rules of whoever reads it, and against the code.
 
+mod alerts;
 mod container;
 mod documents;
+mod helm;
 mod kubernetes;
+mod machine;
 mod properties;
 mod schema;
+mod supply;
 mod unit;
 
 use std::fs;

@@ -108,14 +108,50 @@ fn the_agent_is_supervised() {
     assert_eq!(one(&unit, "Type"), "notify");
     assert!(one(&unit, "WatchdogSec").ends_with('s'));
     assert_eq!(one(&unit, "Restart"), "always");
-    let configuration = "/etc/scry/scry.toml";
-    let before = format!("/usr/bin/scry validate {configuration}");
-    let start = format!("/usr/bin/scry agent --config {configuration}");
-    assert_eq!(one(&unit, "ExecStartPre"), before);
+    let start = "/usr/bin/scry agent --config /etc/scry/scry.toml";
     assert_eq!(one(&unit, "ExecStart"), start);
+    // Its failure would be tried again for ever: the line below is about ExecStart only.
+    assert_eq!(all(&unit, "ExecStartPre"), [""; 0]);
     assert_eq!(one(&unit, "ExecReload"), "/bin/kill -HUP $MAINPID");
     // Bad usage and bad configuration are not cured by another try.
     assert_eq!(one(&unit, "RestartPreventExitStatus"), "64 78");
+    // What fails for other reasons is tried for minutes, not for ever.
+    let limit = |key: &str| {
+        let settings = unit["Unit"].iter();
+        let mut found = settings.filter(|(name, _)| name == key);
+        found.next().map(|(_, value)| value.clone())
+    };
+    assert!(limit("StartLimitIntervalSec").is_some_and(|value| value != "0"));
+    assert!(limit("StartLimitBurst").is_some());
+}
+
+#[test]
+fn the_user_and_the_folders_of_the_unit_are_declared() {
+    let unit = unit();
+    let user = one(&unit, "User");
+    let lines = |path: &str| -> Vec<Vec<String>> {
+        let source = text(path);
+        let lines = source.lines().filter(|line| !line.starts_with('#'));
+        lines
+            .map(|line| line.split_whitespace().map(str::to_owned).collect())
+            .collect()
+    };
+    let users = lines("deploy/systemd/scry.sysusers");
+    assert!(users.iter().any(|line| line[0] == "u" && line[1] == user));
+    let folders = lines("deploy/systemd/scry.tmpfiles");
+    for (folder, mode) in [
+        (
+            format!("/run/{}", one(&unit, "RuntimeDirectory")),
+            one(&unit, "RuntimeDirectoryMode"),
+        ),
+        (
+            format!("/var/log/{}", one(&unit, "LogsDirectory")),
+            one(&unit, "LogsDirectoryMode"),
+        ),
+    ] {
+        let declared = ["d", &folder, mode, user, user, "-"];
+        assert!(folders.iter().any(|line| *line == declared), "{declared:?}");
+    }
 }
 
 #[test]
