@@ -113,7 +113,7 @@ fn the_image_is_built_and_runs_as_nobody() {
         return;
     };
     let folder = Scratch::new("image");
-    let binaries = build(&["scry-agent"]);
+    let binaries = build(&[("scry-agent", "scry")]);
     complete_root(&binaries.join("scry"), &folder.path().join("root"));
     let configuration = "[node]\nid = 1\n[peers]\nlisten = \"\"\n";
     let file = folder.path().join("root/etc/scry/scry.toml");

@@ -16,26 +16,40 @@ use crate::{Scratch, program, text};
 /// How long the machine may take. Nothing is measured by it: it only ends what hangs.
 const MACHINE_SECONDS_MAX: &str = "300";
 
-/// Builds the binaries of packages as the tests are built, and returns where they are.
-pub(crate) fn build(packages: &[&str]) -> PathBuf {
-    let mut cargo = Command::new(env!("CARGO"));
-    cargo.args(["build", "--locked", "--offline", "--bins"]);
-    for package in packages {
-        cargo.args(["--package", package]);
-    }
-    let built = cargo
-        .current_dir(root())
-        .output()
-        .expect("cargo can be started");
-    let said = String::from_utf8_lossy(&built.stderr);
-    assert!(built.status.success(), "{said}");
+/// Returns the folder with the binaries of packages, given as pairs of both names. Those that are there are taken if no
+/// source is newer, as in a run of all tests: to ask cargo for them alone would build much anew, with other features.
+pub(crate) fn build(wanted: &[(&str, &str)]) -> PathBuf {
     let test = std::env::current_exe().expect("a test has a path");
     // target/debug/deps/deploy-…
     let folder = test
         .ancestors()
         .nth(2)
         .expect("tests are in a folder of deps");
+    if wanted.iter().all(|(_, name)| is_fresh(&folder.join(name))) {
+        return folder.to_owned();
+    }
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(["build", "--locked", "--offline", "--bins"]);
+    for (package, _) in wanted {
+        cargo.args(["--package", package]);
+    }
+    let built = cargo.current_dir(root()).output();
+    let built = built.expect("cargo can be started");
+    let said = String::from_utf8_lossy(&built.stderr);
+    assert!(built.status.success(), "{said}");
     folder.to_owned()
+}
+
+/// Tells whether a binary is newer than every source that cargo noted for it, as `binary: source source …`.
+fn is_fresh(binary: &Path) -> bool {
+    let modified = |path: &Path| fs::metadata(path).and_then(|file| file.modified());
+    let noted = fs::read_to_string(binary.with_extension("d"));
+    let (Ok(made), Ok(noted)) = (modified(binary), noted) else {
+        return false;
+    };
+    let (_, sources) = noted.split_once(": ").unwrap_or_default();
+    let is_older = |source| modified(Path::new(source)).is_ok_and(|changed| changed <= made);
+    !sources.is_empty() && sources.split_whitespace().all(is_older)
 }
 
 /// Builds the package into a folder, and returns its path.
@@ -67,7 +81,7 @@ fn the_package_holds_what_operators_need() {
         return;
     }
     let folder = Scratch::new("package");
-    let binaries = build(&["scry-agent"]);
+    let binaries = build(&[("scry-agent", "scry")]);
     let package = package(&binaries.join("scry"), folder.path());
     let workspace: toml::Table = text("Cargo.toml").parse().expect("the workspace is TOML");
     let version = workspace["workspace"]["package"]["version"].as_str();
@@ -222,7 +236,7 @@ fn the_package_is_installed_and_its_unit_started_by_systemd() {
         return;
     }
     let folder = Scratch::new("machine");
-    let binaries = build(&["scry-agent", "randtree"]);
+    let binaries = build(&[("scry-agent", "scry"), ("randtree", "randtree")]);
     let package = package(&binaries.join("scry"), folder.path());
     let root = make_root(folder.path());
     prepare_trial(&root, &package, &binaries.join("randtree"));
