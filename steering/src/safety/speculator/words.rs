@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn a_reader_that_reads_a_little_at_a_time_does_not_stretch_the_deadline() {
-        let (mut here, mut there) = UnixStream::pair().unwrap();
+        let (mut here, mut there) = UnixStream::pair().expect("a pair of sockets");
         let reading = std::thread::spawn(move || {
             let mut piece = vec![0; 16 << 10];
             // Each piece comes within the time that one write may take; all of them would take far longer.
@@ -188,7 +188,7 @@ mod tests {
         let within = Duration::from_millis(100);
         let written = write_within(&mut here, &order, within);
         drop(here);
-        reading.join().unwrap();
+        reading.join().expect("it reads to the end");
         assert!(written.is_err());
     }
 }
