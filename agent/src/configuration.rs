@@ -4,6 +4,7 @@
 //! told at once. What is read here was checked: nothing of it is checked again elsewhere.
 
 mod check;
+mod lenient;
 mod read;
 mod sections;
 
@@ -16,6 +17,7 @@ use scry::properties::{Diagnostics, PropertyFile};
 use scry_protocol::{Digest, NodeId};
 
 pub(crate) use check::AdminAddress;
+pub(crate) use lenient::Lenient;
 pub(crate) use sections::{Configuration, Mode, Peer, Source, Time};
 
 use crate::certificate::{Files, Identity, now_s};

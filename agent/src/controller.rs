@@ -54,13 +54,13 @@ use scry_protocol::link::checker::{
 };
 use scry_protocol::link::host::{
     AgentToHost, Failure, Hello, HostToAgent, Isolate, Outcome, PropertyMode, Rules, Stats,
-    Suspicion, Welcome,
+    Suspicion, Switches, Welcome,
 };
 use scry_protocol::link::peer::PeerMessage;
 use scry_protocol::record::{Entry, What, Word};
 use scry_protocol::{Body, CheckpointNumber, FilterId, Incarnation, NodeId, ViolationId};
 
-pub use modes::{Allowed, UnknownProperty};
+pub use modes::{Allowed, ModeChange, UnknownProperty};
 pub use paths::Paths;
 pub use status::Status;
 
@@ -79,6 +79,8 @@ pub struct Options {
     pub file_modes: BTreeMap<String, Mode>,
     /// The names in the property file, if there is one.
     pub file_names: Option<BTreeSet<String>>,
+    /// Files that forbid steering, for the host to look for itself: absolute paths.
+    pub switches: Vec<String>,
     /// All nodes of the service, if they are known: a snapshot of all of them is whole.
     pub everyone: Option<BTreeSet<NodeId>>,
     /// How much harm is too much.
@@ -142,6 +144,7 @@ impl Default for Options {
             properties: String::new(),
             file_modes: BTreeMap::new(),
             file_names: None,
+            switches: Vec::new(),
             everyone: None,
             harm: harm::HarmLimits::default(),
             hit_pause_ms: 1_000,
@@ -335,6 +338,8 @@ pub struct Controller {
     lasting: BTreeMap<NodeId, Vec<String>>,
     /// When it was last said that findings did not replay.
     unconfirmed_told: Option<Time>,
+    /// When it was last said that judgements were cut off.
+    cut_off_told: Option<Time>,
     /// Violations the last snapshot showed to have happened.
     happened: BTreeSet<ViolationId>,
     active: BTreeMap<FilterId, leases::Active>,
@@ -372,6 +377,7 @@ impl Controller {
             last_run: None,
             settled: None,
             unconfirmed_told: None,
+            cut_off_told: None,
             known: BTreeMap::new(),
             lasting: BTreeMap::new(),
             happened: BTreeSet::new(),
@@ -470,6 +476,12 @@ impl Controller {
         }
     }
 
+    /// Learns that the checker runs another program than the host: what it finds may be of other handlers.
+    pub fn handle_checker_differs(&mut self) {
+        let detail = "the checker runs another program than the service: what it predicts may not be what the service does";
+        self.fail_open("checker-differs", 1, detail.to_owned());
+    }
+
     /// Learns that the checker is gone. It costs the run that was going on, nothing else.
     pub fn handle_checker_gone(&mut self, now: Time, why: &str) {
         self.checker_ready = false;
@@ -509,9 +521,13 @@ impl Controller {
         });
         self.harm.set_limits(options.harm);
         self.settled = None;
+        let switches_changed = before.switches != options.switches;
         self.complain_about_names();
         if changed {
             self.tell_mode(mode);
+        }
+        if switches_changed {
+            self.tell_switches();
         }
         self.tell_rules();
         self.lower_filters(now);
@@ -583,7 +599,17 @@ impl Controller {
             mode: self.options.mode,
         };
         self.outputs.push_back(Output::Host(welcome.into()));
+        self.tell_switches();
         self.tell_rules();
+    }
+
+    /// Tells the host which files forbid steering, so that it needs nobody to obey them.
+    fn tell_switches(&mut self) {
+        if self.host.is_some() {
+            let files = self.options.switches.clone();
+            let switches = Switches { files };
+            self.outputs.push_back(Output::Host(switches.into()));
+        }
     }
 
     fn tell_rules(&mut self) {
@@ -704,5 +730,6 @@ fn failure_name(failure: Failure) -> &'static str {
         Failure::CheckOverShare => "check-over-share",
         Failure::PropertyPanicked => "property-panicked",
         Failure::VetoesDisarmed => "vetoes-disarmed",
+        Failure::JudgementCutOff => "judgement-cut-off",
     }
 }

@@ -7,14 +7,18 @@
 //! | `journal` | the controller's files |
 //! | `options` | from the configuration to the options of both |
 //! | `ready` | whether it can do its work |
+//! | `reload` | another configuration for a running agent |
 //! | `status` | what an operator may ask |
+//! | `switches` | what holds everything off |
 
 mod journal;
 mod node;
 mod options;
 mod ready;
+mod reload;
 mod start;
 mod status;
+mod switches;
 
 use scry_protocol::link::checker::CheckerToAgent;
 use scry_protocol::link::host::{Hello, HostToAgent};
@@ -96,6 +100,8 @@ pub(crate) enum Fact {
         /// Why.
         why: String,
     },
+    /// The checker runs another program than the service.
+    CheckerDiffers,
     /// A job could not be given to the checker, which goes on.
     JobUnsent {
         /// Whose job.
@@ -103,8 +109,10 @@ pub(crate) enum Fact {
         /// Why.
         why: String,
     },
-    /// Time to see whether the kill file is there.
-    LookForKillFile,
+    /// Time to see whether anything holds everything off.
+    LookForSwitches,
+    /// A signal says that nothing is to be steered.
+    SteerOff,
     /// An operator asks.
     Ask(Ask),
 }
@@ -138,6 +146,8 @@ pub(crate) struct ModeSet {
     pub(crate) mode: Word<scry_protocol::filter::Mode>,
     /// Why it is not the one that was set, if so.
     pub(crate) why: Option<String>,
+    /// How many filters fell because of it.
+    pub(crate) filters_fell: usize,
 }
 
 /// What a reload did.

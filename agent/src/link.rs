@@ -5,11 +5,13 @@
 //! | [`host`] | the service beside this agent, over a socket of the file system |
 //! | [`peers`] | other agents, over QUIC with certificates on both sides |
 //! | [`checker`] | the checker, a child process |
+//! | `executable` | whether it runs the service's program |
 //!
 //! Nothing is decided here. Whatever arrives was decoded once, so that a malformed frame ends its own link and is never
 //! heard of elsewhere.
 
 pub(crate) mod checker;
+mod executable;
 pub(crate) mod host;
 pub(crate) mod peers;
 

@@ -41,6 +41,8 @@ pub const FILTERS_MAX: usize = 256;
 pub const PROPERTIES_MAX: usize = 256;
 /// Properties whose harm a host counts one by one.
 pub const HARM_MAX: usize = 64;
+/// Files that forbid steering.
+pub const SWITCHES_MAX: usize = 4;
 /// A property file.
 pub const PROPERTY_FILE_BYTES_MAX: usize = 1 << 20;
 /// Past paths given with one job, and violations in one report.

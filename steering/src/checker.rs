@@ -113,6 +113,7 @@ impl<S: Service> Checker<S> {
         let mut counts = Counts::default();
         let mut lasting = Vec::new();
         let mut unjudged = Vec::new();
+        let mut cut_off = Vec::new();
         let (ended, violations, unconfirmed, detail) = match restored {
             Err(reason) => (Ended::Unreadable, 0, 0, reason),
             Ok((
@@ -135,7 +136,9 @@ impl<S: Service> Checker<S> {
                     lasting: Vec::new(),
                     unjudged: Vec::new(),
                 };
+                let before: Vec<u64> = run.properties.iter().map(Property::cut_off).collect();
                 let ended = run.all(&mut counts);
+                cut_off = newly_cut_off(&run.properties, &before);
                 lasting = std::mem::take(&mut run.lasting);
                 unjudged = std::mem::take(&mut run.unjudged);
                 let remarks = run.remarks.join("; ");
@@ -152,6 +155,7 @@ impl<S: Service> Checker<S> {
             detail: cut(detail, TEXT_BYTES_MAX),
             lasting,
             unjudged,
+            cut_off,
         }));
     }
 
@@ -507,6 +511,20 @@ impl Pace {
             self.0 = (self.0 / 2).max(256);
         }
     }
+}
+
+/// Lists the properties of which judgements were cut off since they were counted last.
+fn newly_cut_off<S: Service>(properties: &[Property<S>], before: &[u64]) -> Vec<String> {
+    let mut names: Vec<String> = properties
+        .iter()
+        .zip(before)
+        .filter(|(property, before)| property.cut_off() > **before)
+        .map(|(property, _)| cut(property.name().to_owned(), NAME_BYTES_MAX))
+        .collect();
+    // Parts of one property bear the same name.
+    names.dedup();
+    names.truncate(PROPERTIES_MAX);
+    names
 }
 
 fn progress(job: &Job, counts: Counts, elapsed_ms: u64) -> Progress {

@@ -6,12 +6,16 @@
 //! | [`node`] | `node`: run one live node |
 //! | [`properties`] | `properties`: read a property file and show how it is judged |
 //! | `progress` | the line that moves while it does |
+//! | `memory` | how much there is |
+//! | `interrupt` | Ctrl-C, once to report and twice to end |
 //! | [`text`], [`json`] | the report for people and for machines |
 //! | [`diagram`] | a path as a sequence diagram in text |
 
 pub mod check;
 pub mod diagram;
+mod interrupt;
 pub mod json;
+mod memory;
 pub mod node;
 mod progress;
 pub mod properties;
@@ -28,6 +32,8 @@ use crate::program::Program;
 pub const EXIT_FINE: u8 = 0;
 /// A property is violated.
 pub const EXIT_VIOLATED: u8 = 1;
+/// The search was interrupted before it found anything; what a program that a shell interrupts exits with.
+pub const EXIT_INTERRUPTED: u8 = 130;
 /// The command line cannot be understood (`EX_USAGE`).
 pub const EXIT_USAGE: u8 = 64;
 /// The operating system refuses something (`EX_OSERR`).
@@ -47,8 +53,11 @@ struct Arguments<O: clap::Args> {
 enum Command<O: clap::Args> {
     /// Explores what can become of a scenario, and reports every way to break a property.
     ///
+    /// It stops after 60 seconds or when its tables take a quarter of the memory, unless it is told otherwise, and at Ctrl-C
+    /// reports what it has found. The last line is the verdict, and says what ended the search.
+    ///
     /// Exits with 0 if nothing is wrong, with 1 if a property is violated, with 64 if the command line cannot be
-    /// understood, with 78 if the property file cannot.
+    /// understood, with 78 if the property file cannot, with 130 if it was interrupted before it found anything.
     Check(Box<check::Check<O>>),
     /// Runs one live node of this service over TCP and UDP.
     ///

@@ -251,6 +251,11 @@ impl<S: Service> Search<S> {
         self.world.transitions().unjudged()
     }
 
+    /// Lists the properties of which judgements were cut off because they took too many steps, with how many.
+    pub fn cut_off(&self) -> Vec<(String, u64)> {
+        self.world.transitions().cut_off()
+    }
+
     /// Spells out the states that wait to be expanded. Between two calls of [`advance`](Self::advance) with one step,
     /// every state that is found waits once, so that all of them together are the states visited; only a depth-first
     /// search leaves out those at its bound.
@@ -360,6 +365,7 @@ impl<S: Service> Search<S> {
             violations,
             unconfirmed,
             unjudged: transitions.unjudged(),
+            cut_off: transitions.cut_off(),
             unfit,
         }
     }

@@ -8,6 +8,7 @@
 //! | `lease` | installed filters and how they end |
 //! | `disarm` | filters that block too much |
 //! | `socket` | the thread that speaks with the agent |
+//! | `switch` | files that forbid steering |
 //! | `outbox`, `inbox`, `shared` | what passes between that thread and the host's |
 //! | `number` | checkpoint numbers over restarts |
 //! | `contact` | with whom the host spoke |
@@ -21,8 +22,9 @@
 //!
 //! # Kill switches
 //!
-//! Filters act only while the agent's mode allows it, while the kill file does not exist (looked for about twice a
-//! second), and unless the host was started with `SCRY_STEER=off`.
+//! Filters act only while the agent's mode allows it, while no kill file is there (looked for about twice a second), and
+//! unless the host was started with `SCRY_STEER=off`. Kill files are the one of the options and those that an agent has
+//! named; these count on when the agent is gone.
 
 mod contact;
 mod disarm;
@@ -35,6 +37,7 @@ mod number;
 mod outbox;
 mod shared;
 mod socket;
+mod switch;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -77,6 +80,7 @@ pub use lease::{INSTALLED_MAX, LEASE_MS_MAX};
 pub use outbox::QueueLimits;
 pub use shared::Waker;
 pub use socket::Backoff;
+pub use switch::forbids_steering;
 
 /// The environment variable that forbids steering in a host if it says `off`.
 pub const SWITCH_VARIABLE: &str = "SCRY_STEER";
@@ -572,6 +576,7 @@ impl Hook {
             unchecked_events: self.unchecked_events,
             check_times: self.check_times.clone(),
             answered_calls: self.answered_calls,
+            held: self.shared.held(),
             harm: lock(&self.shared.counts.harm).list(),
         }
     }
@@ -638,8 +643,8 @@ impl Drop for Hook {
     }
 }
 
-/// Tells whether the environment forbids steering.
-fn is_switched_off(value: Option<&OsStr>) -> bool {
+/// Tells whether a value of [`SWITCH_VARIABLE`] forbids steering.
+pub fn is_switched_off(value: Option<&OsStr>) -> bool {
     value.is_some_and(|value| value.eq_ignore_ascii_case("off"))
 }
 

@@ -10,6 +10,7 @@
 //! eventually  = "nodes.all(n, sets.contains([n.id] + reach(n, 'successor'), nodes.map(m, m.id)))"
 //! mode        = "audit"          # off, audit or steer; without it, the global mode
 //! description = "Every node is reached from every node."
+//! steps       = 5000000          # how many steps a judgement may take; 1000000 without it, 0 for no limit
 //!
 //! [[property]]
 //! name = "quorums intersect"     # without an expression: switches on the property of this name in Rust
@@ -60,6 +61,12 @@
 //!
 //! A property that has no answer in any state of a search is reported as never judged.
 //!
+//! # What it costs
+//!
+//! Quantifiers inside each other cost a power of the nodes; the command `properties` shows which, with estimates. A
+//! judgement that takes more than [`STEPS_MAX`] steps, or as many as `steps` of the property says, is unknown. That is
+//! counted and told.
+//!
 //! # Limits
 //!
 //! Files, names and expressions have limits in length, nesting and number, the constants below. A file that breaks one
@@ -73,12 +80,14 @@
 //! | `trace`, `shape`, `schema` | what is known of a service's state |
 //! | `check`, `term` | from a syntax tree to a typed one |
 //! | `normal`, `classify` | into parts by shape, with projections |
+//! | `cost` | what a judgement costs, and when it is cut off |
 //! | `serialize`, `value`, `compile`, `judge` | into closures over what is read of a state |
 //! | `explain`, `diagnostic` | words |
 
 mod check;
 mod classify;
 mod compile;
+mod cost;
 mod diagnostic;
 mod explain;
 mod file;
@@ -95,6 +104,8 @@ mod trace;
 mod value;
 
 pub use check::call::EXPRESSION_MACROS_MAX;
+pub use cost::STEPS_MAX;
+pub(crate) use cost::StepLimit;
 pub use diagnostic::{Complaint, DIAGNOSTICS_MAX, Diagnostic, Diagnostics, closest};
 pub use file::{FILE_BYTES_MAX, Kind, Mode, NAME_BYTES_MAX, PROPERTIES_MAX, PropertyFile};
 pub use scan::{EXPRESSION_BRACKETS_MAX, EXPRESSION_BYTES_MAX, EXPRESSION_TOKENS_MAX};

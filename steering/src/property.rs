@@ -24,6 +24,7 @@ use std::sync::Arc;
 use rustc_hash::FxHasher;
 use scry_protocol::NodeId;
 
+use crate::properties::StepLimit;
 use crate::service::Service;
 
 /// What a property sees of one node.
@@ -70,6 +71,7 @@ pub struct Property<S: Service> {
     name: String,
     shape: Shape<S>,
     explain: Option<Explain<S>>,
+    limit: Option<Arc<StepLimit>>,
 }
 
 /// How a property looks at a state, which decides how its judgements are remembered.
@@ -174,7 +176,21 @@ impl<S: Service> Property<S> {
             name: name.into(),
             shape,
             explain: None,
+            limit: None,
         }
+    }
+
+    /// Adds the bound that its judgements keep to.
+    #[must_use]
+    pub(crate) fn limited(mut self, limit: Arc<StepLimit>) -> Self {
+        self.limit = Some(limit);
+        self
+    }
+
+    /// Returns how many of its judgements in this process took more steps than they may and are unknown. Parts of one
+    /// property count together.
+    pub fn cut_off(&self) -> u64 {
+        self.limit.as_ref().map_or(0, |limit| limit.cut_off())
     }
 
     /// Declares that some nodes that violate it violate it together with any others too, as with "at most two nodes
@@ -333,6 +349,7 @@ impl<S: Service> Clone for Property<S> {
             name: self.name.clone(),
             shape,
             explain: self.explain.clone(),
+            limit: self.limit.clone(),
         }
     }
 }

@@ -85,6 +85,8 @@ pub struct SafetyCheck<S: Service> {
     clones_told: bool,
     /// When it was last said that the share of time is used up.
     share_told: Option<Time>,
+    /// The properties of which it was said that a judgement was cut off.
+    cut_off_told: BTreeSet<String>,
     notices: VecDeque<Notice>,
 }
 
@@ -107,6 +109,7 @@ impl<S: Service> SafetyCheck<S> {
             stale_told: false,
             clones_told: false,
             share_told: None,
+            cut_off_told: BTreeSet::new(),
             notices: VecDeque::new(),
         }
     }
@@ -121,6 +124,7 @@ impl<S: Service> SafetyCheck<S> {
     /// Takes rules. If they do not fit the service, nothing is checked until better ones come.
     pub fn set_rules(&mut self, rules: Rules) {
         self.share.set(rules.time_share_per_mille);
+        self.cut_off_told.clear();
         if let Some(auditor) = &self.auditor {
             auditor.set_rules(rules.clone());
         }
@@ -345,7 +349,12 @@ impl<S: Service> SafetyCheck<S> {
 
     fn tell_unjudged(&mut self, verdict: &Verdict) {
         for (property, said) in &verdict.unjudged {
-            self.fail(Failure::PropertyPanicked, format!("{property}: {said}"));
+            if said != trial::CUT_OFF {
+                self.fail(Failure::PropertyPanicked, format!("{property}: {said}"));
+            } else if self.cut_off_told.insert(property.clone()) {
+                // Once for each: most events would say it again.
+                self.fail(Failure::JudgementCutOff, format!("{property}: {said}"));
+            }
         }
     }
 

@@ -36,10 +36,13 @@ fn text(status: &Value) -> String {
     };
     let mut lines = vec![
         format!("node        {}", word("/node")),
-        format!("mode        {}", word("/steering/mode")),
+        format!("mode        {} ({})", word("/steering/mode"), why(status)),
     ];
-    if let Some(file) = status.get("killed_by").and_then(Value::as_str) {
-        lines.push(format!("            the kill file {file} is there"));
+    if let Some(by) = status
+        .pointer("/steering/host/held_off_by")
+        .and_then(Value::as_str)
+    {
+        lines.push(format!("            the service acts on nothing: {by}"));
     }
     let missing = status.get("waits_for").and_then(Value::as_array);
     for what in missing.into_iter().flatten().filter_map(Value::as_str) {
@@ -126,6 +129,12 @@ fn text(status: &Value) -> String {
         ));
     }
     lines.join("\n") + "\n"
+}
+
+/// Says why the mode is what it is.
+fn why(status: &Value) -> &str {
+    let word = |name: &str| status.get(name).and_then(Value::as_str);
+    word("held_off_by").or(word("mode_by")).unwrap_or("-")
 }
 
 /// Says which properties are in another mode than the global one, which were never judged, and what they cost.

@@ -221,8 +221,11 @@ sections! {
         order: Order = Order::LeastHarm,
         /// Whether the service is told of a prediction first, and may handle it itself instead of a filter.
         tell_service: bool = false,
-        /// While this file exists, nothing is steered: the service looks for it too. Empty for none.
+        /// While this file is there and does not say `on`, nothing is steered: the service looks for it too. Empty for none.
+        /// A relative path starts from this file's folder.
         kill_file: PathBuf = "/run/scry/off".into(),
+        /// A second such file, for one that is mounted: a ConfigMap that says `off`. Empty for none.
+        switch_file: PathBuf = PathBuf::new(),
     }
 
     /// `[safety]`

@@ -23,6 +23,15 @@ pub struct Allowed {
     pub why: Option<String>,
 }
 
+/// What became of a mode that was set.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct ModeChange {
+    /// How much may be done now.
+    pub allowed: Allowed,
+    /// How many filters fell because of it.
+    pub filters_fell: usize,
+}
+
 /// A name that no property has.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("there is no property {name:?}{hint}")]
@@ -43,7 +52,7 @@ impl Controller {
         now: Time,
         property: Option<&str>,
         mode: Mode,
-    ) -> Result<Allowed, UnknownProperty> {
+    ) -> Result<ModeChange, UnknownProperty> {
         if mode == Mode::Steer {
             self.harm.forgive(property);
         }
@@ -61,7 +70,7 @@ impl Controller {
         property: Option<&str>,
         mode: Mode,
         by: &str,
-    ) -> Result<Allowed, UnknownProperty> {
+    ) -> Result<ModeChange, UnknownProperty> {
         if let Some(property) = property {
             self.check_name(property)?;
         }
@@ -81,10 +90,14 @@ impl Controller {
             }
         }
         self.tell_rules();
-        self.lower_filters(now);
-        Ok(match property {
+        let filters_fell = self.lower_filters(now);
+        let allowed = match property {
             Some(property) => self.allowed(property),
             None => Allowed { mode, why: None },
+        };
+        Ok(ModeChange {
+            allowed,
+            filters_fell,
         })
     }
 
@@ -257,9 +270,9 @@ impl Controller {
         }
     }
 
-    /// Withdraws the filters that may do more than is allowed now. Those that may do less stay as they are until a run
-    /// proves them again.
-    pub(super) fn lower_filters(&mut self, now: Time) {
+    /// Withdraws the filters that may do more than is allowed now, and tells how many that were. Those that may do less stay
+    /// as they are until a run proves them again.
+    pub(super) fn lower_filters(&mut self, now: Time) -> usize {
         let above: Vec<FilterId> = self
             .active
             .iter()
@@ -270,6 +283,7 @@ impl Controller {
         if self.options.mode == Mode::Off {
             self.cancel_run(now);
         }
+        above.len()
     }
 }
 

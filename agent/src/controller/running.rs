@@ -2,7 +2,7 @@
 
 use scry::trace;
 use scry_protocol::filter::Filter;
-use scry_protocol::limit::{PATHS_MAX, SNAPSHOT_FRAME_BYTES_MAX};
+use scry_protocol::limit::{PATHS_MAX, SNAPSHOT_FRAME_BYTES_MAX, TEXT_BYTES_MAX};
 use scry_protocol::link::checker::{Cancel, Found, PastPath, Progress, Replayed, Report};
 use scry_protocol::link::host::{Neighbor, Surroundings};
 use scry_protocol::record::{Absent, Shown};
@@ -544,6 +544,7 @@ impl Controller {
             .collect();
         self.note_unjudged(report.unjudged);
         self.note_unconfirmed(now, report.unconfirmed);
+        self.note_cut_off(now, &report.cut_off);
         self.settle(now, report.ended);
         self.end_run(now, &ended, &report.detail);
     }
@@ -560,6 +561,24 @@ impl Controller {
             "{new} in one run: the same event does not always do the same, so the service has chance or a clock of its own"
         );
         self.fail_open("finding-unconfirmed", new, detail);
+    }
+
+    /// Says now and then that judgements took more steps than they may: every run may have some.
+    fn note_cut_off(&mut self, now: Time, properties: &[String]) {
+        let told = self.cut_off_told;
+        if properties.is_empty()
+            || told.is_some_and(|told| now < told.after_millis(UNCONFIRMED_TOLD_MS))
+        {
+            return;
+        }
+        self.cut_off_told = Some(now);
+        let names: Vec<String> = properties.iter().map(|name| format!("{name:?}")).collect();
+        let mut detail = format!("unknown in some states: {}", names.join(", "));
+        // As long as a sentence for people may be.
+        let end = (0..=TEXT_BYTES_MAX.min(detail.len())).rev();
+        let end = end.into_iter().find(|&at| detail.is_char_boundary(at));
+        detail.truncate(end.unwrap_or(0));
+        self.fail_open("judgement-cut-off", 1, detail);
     }
 
     pub(super) fn cancel_run(&mut self, now: Time) {

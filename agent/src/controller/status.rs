@@ -1,6 +1,7 @@
 //! What an operator may ask at any time, as `/status` answers it.
 
 use scry_protocol::RunId;
+use scry_protocol::link::host::Held;
 use scry_protocol::record::{Shown, describe};
 use serde::Serialize;
 
@@ -82,6 +83,8 @@ pub struct HostStatus {
     pub version: String,
     /// Which life.
     pub incarnation: u64,
+    /// What forbids steering at the host itself, as it last said.
+    pub held_off_by: Option<String>,
 }
 
 /// The run that goes on.
@@ -161,6 +164,7 @@ impl Controller {
                 service: host.service.clone(),
                 version: host.version.clone(),
                 incarnation: host.incarnation.get(),
+                held_off_by: (host.stats.held != Held::No).then(|| host.stats.held.to_string()),
             }),
             checker_ready: self.checker_ready,
             run: self.run.as_ref().map(|run| RunStatus {

@@ -94,8 +94,6 @@ impl Bench {
 
     fn ready(&mut self) {
         self.checker(Ready {
-            service: "randtree".to_owned(),
-            version: "1".to_owned(),
             properties: ["one root", "no cycle"].map(str::to_owned).to_vec(),
         });
     }
@@ -278,6 +276,7 @@ fn report(run: RunId, ended: Ended) -> Report {
         detail: String::new(),
         lasting: Vec::new(),
         unjudged: Vec::new(),
+        cut_off: Vec::new(),
     }
 }
 

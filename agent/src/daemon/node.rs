@@ -17,14 +17,14 @@ use tracing::{debug, error, info, warn};
 
 use super::journal::Journal;
 use super::status::{CertificateStatus, CheckpointStatus, ConfigurationStatus, PeerStatus};
-use super::{Ask, Fact, ModeSet, Reloaded, SnapshotSummary, Status, options, ready};
+use super::switches::{Hold, ModeBy};
+use super::{Ask, Fact, SnapshotSummary, Status, ready};
 use crate::allowance::Folding;
 use crate::certificate::{Event, Info, News, moment, now_s};
-use crate::configuration::{Loaded, environment};
+use crate::configuration::Loaded;
 use crate::link::checker::Checker;
 use crate::link::host::HostLink;
 use crate::link::peers::{KeptOut, Peers};
-use crate::link::shown;
 use crate::notify::Notifier;
 
 /// Who waits for a snapshot.
@@ -53,16 +53,18 @@ pub(super) struct Standing {
     /// Why peers could not be reached when they were last tried.
     unreachable: BTreeMap<NodeId, String>,
     over_bandwidth: u64,
-    /// The mode before the kill file appeared, while it is there.
-    killed: Option<scry_protocol::filter::Mode>,
+    /// What holds everything off, while something does.
+    pub(super) held: Option<Hold>,
+    /// Who set the global mode that counts, or will when nothing holds everything off any more.
+    pub(super) mode_by: ModeBy,
     asked: BTreeMap<GatherId, SnapshotWaiter>,
     snapshot: Option<SnapshotSummary>,
     /// Whether a snapshot was gathered since the service attached.
     has_gathered: bool,
 
-    needs_restart: Vec<&'static str>,
-    reloads: u64,
-    reloads_failed: u64,
+    pub(super) needs_restart: Vec<&'static str>,
+    pub(super) reloads: u64,
+    pub(super) reloads_failed: u64,
     /// The certificate in use, once it was loaded anew.
     certificate: Option<Info>,
     certificates_loaded: u64,
@@ -72,7 +74,7 @@ pub(super) struct Standing {
 }
 
 impl Node {
-    fn now(&self) -> Time {
+    pub(super) fn now(&self) -> Time {
         Time::from_millis(self.started.elapsed().as_millis() as u64)
     }
 
@@ -85,6 +87,8 @@ impl Node {
         };
         let now = self.now();
         self.journal.record(now, started.into());
+        // Before any service is told a mode.
+        self.look_for_switches(now);
         loop {
             self.perform();
             let due = [self.manager.poll_timeout(), self.controller.poll_timeout()];
@@ -200,12 +204,14 @@ impl Node {
             }
             Fact::Checker(message) => self.controller.handle_checker(now, message),
             Fact::CheckerGone { why } => self.controller.handle_checker_gone(now, &why),
+            Fact::CheckerDiffers => self.controller.handle_checker_differs(),
             Fact::JobUnsent { run, why } => self.controller.handle_job_unsent(now, run, &why),
-            Fact::LookForKillFile => {
+            Fact::LookForSwitches => {
                 self.journal.handle_timeout(now);
                 self.tell_left_out(now);
-                self.look_for_kill_file(now);
+                self.look_for_switches(now);
             }
+            Fact::SteerOff => self.steer_off(now),
             Fact::Ask(ask) => self.answer(now, ask),
         }
     }
@@ -239,70 +245,6 @@ impl Node {
             Event::EndsSoon | Event::Ended => {}
         }
         self.standing.certificate = Some(news.own);
-    }
-
-    /// Does nothing while the file is there, and goes on as before when it is gone.
-    fn look_for_kill_file(&mut self, now: Time) {
-        const BY: &str = "the kill file";
-        let file = &self.loaded.configuration.steering.kill_file;
-        let is_there = !file.as_os_str().is_empty() && file.exists();
-        match (is_there, self.standing.killed) {
-            (true, None) => {
-                warn!(file = %file.display(), "the kill file is there: nothing is steered");
-                self.standing.killed = Some(self.controller.options().mode);
-                let off = scry_protocol::filter::Mode::Off;
-                self.set_mode(now, off, BY);
-            }
-            (false, Some(mode)) => {
-                info!("the kill file is gone");
-                self.standing.killed = None;
-                self.set_mode(now, mode, BY);
-            }
-            _ => {}
-        }
-    }
-
-    fn set_mode(&mut self, now: Time, mode: scry_protocol::filter::Mode, by: &str) {
-        // A mode of everything has no name that could be wrong.
-        let _ = self.controller.handle_mode(now, None, mode, by);
-    }
-
-    /// Sets what an operator wants, and tells what counts now.
-    fn set_operator_mode(
-        &mut self,
-        now: Time,
-        property: Option<String>,
-        mode: scry_protocol::filter::Mode,
-    ) -> Result<ModeSet, String> {
-        let kill_file = self.loaded.configuration.steering.kill_file.display();
-        let killed = format!("the kill file {kill_file} is there");
-        if property.is_none() && self.standing.killed.is_some() {
-            // It counts once the kill file is gone.
-            self.standing.killed = Some(mode);
-            return Ok(ModeSet {
-                property,
-                mode: Word(scry_protocol::filter::Mode::Off),
-                why: Some(killed),
-            });
-        }
-        info!(
-            %mode,
-            property = property.as_deref().map(shown),
-            "an operator set the mode"
-        );
-        let allowed = self
-            .controller
-            .handle_operator(now, property.as_deref(), mode)
-            .map_err(|unknown| unknown.to_string())?;
-        let why = match self.standing.killed {
-            Some(_) => Some(killed),
-            None => allowed.why.filter(|_| allowed.mode != mode),
-        };
-        Ok(ModeSet {
-            property,
-            mode: Word(allowed.mode),
-            why,
-        })
     }
 
     fn is_attached(&self, serial: u64) -> bool {
@@ -467,60 +409,6 @@ impl Node {
         }
     }
 
-    /// Reads the configuration again, and keeps the old one if the new one is bad.
-    fn reload(&mut self, now: Time) -> Result<Reloaded, String> {
-        self.notifier.tell("RELOADING=1");
-        let outcome = match Loaded::load(&self.file, &environment()) {
-            Ok(new) => {
-                let needs_restart = self.loaded.needs_restart(&new);
-                self.adopt(now, new, &needs_restart);
-                self.standing.reloads += 1;
-                info!(
-                    hash = self.loaded.hash,
-                    ?needs_restart,
-                    "the configuration was loaded anew"
-                );
-                Ok(Reloaded {
-                    hash: self.loaded.hash.clone(),
-                    needs_restart,
-                })
-            }
-            Err(wrong) => {
-                self.standing.reloads_failed += 1;
-                error!("the new configuration is bad, the old one stays:\n{wrong}");
-                Err(wrong.to_string())
-            }
-        };
-        let reload = What::ConfigReload {
-            loaded: outcome.is_ok(),
-            configuration: self.loaded.hash.clone(),
-            why: outcome.as_ref().err().cloned(),
-        };
-        self.journal.record(now, reload.into());
-        self.notifier.tell("READY=1");
-        outcome
-    }
-
-    /// What an operator set at run time stays, unless the file says something new about it.
-    fn adopt(&mut self, now: Time, new: Loaded, needs_restart: &[&'static str]) {
-        self.standing.needs_restart = needs_restart.to_vec();
-        if let Some(peers) = &self.peers {
-            peers.set_known(&new.configuration.peers.known);
-        }
-        self.checker.set(options::checker(&new.configuration));
-        let mut options = options::controller(&new);
-        let (before, after) = (&self.loaded.configuration, &new.configuration);
-        if before.steering.mode == after.steering.mode {
-            options.mode = self.controller.options().mode;
-        } else if self.standing.killed.is_some() {
-            // A kill file is above every configuration.
-            self.standing.killed = Some(options.mode);
-            options.mode = self.controller.options().mode;
-        }
-        self.controller.handle_options(now, options);
-        self.loaded = new;
-    }
-
     fn status(&self) -> Status {
         let standing = &self.standing;
         let (stored, stored_bytes) = self.manager.stored();
@@ -541,10 +429,8 @@ impl Node {
                 reloads: standing.reloads,
                 reloads_failed: standing.reloads_failed,
             },
-            killed_by: standing.killed.map(|_| {
-                let file = &self.loaded.configuration.steering.kill_file;
-                file.display().to_string()
-            }),
+            held_off_by: standing.held.as_ref().map(|hold| hold.by.clone()),
+            mode_by: standing.mode_by.text(),
             steering: self.controller.status(self.now()),
             host_process: standing.host.as_ref().and_then(|link| link.process),
             peers: self.peer_status(),

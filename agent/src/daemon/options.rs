@@ -1,6 +1,7 @@
 //! From the configuration to the options of the checkpoint manager and the controller.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::Duration;
 
 use crate::controller;
@@ -10,6 +11,7 @@ use scry::checkpoint::neighborhood::{Clustering, Source};
 use scry::checkpoint::quota::{Absolute, Limits, Share};
 use scry_protocol::link::checker::{Budget, Clock, Faults};
 
+use super::switches;
 use crate::configuration::{self, Configuration, Loaded, Time};
 use crate::link::peers::{PeerOptions, Rates};
 use crate::link::{checker, peers};
@@ -84,7 +86,7 @@ pub(super) fn checker(configuration: &Configuration) -> checker::Settings {
 }
 
 /// How the controller behaves.
-pub(super) fn controller(loaded: &Loaded) -> controller::Options {
+pub(super) fn controller(loaded: &Loaded, file: &Path) -> controller::Options {
     let Configuration {
         checkpoint,
         checker,
@@ -112,6 +114,11 @@ pub(super) fn controller(loaded: &Loaded) -> controller::Options {
         properties: loaded.properties.text.clone(),
         file_modes: modes(&loaded.properties.modes),
         file_names: loaded.properties.names.clone(),
+        switches: switches::files(&loaded.configuration, file)
+            .iter()
+            // What no text can name, nobody can tell; the agent itself looks for it all the same.
+            .filter_map(|path| path.to_str().map(str::to_owned))
+            .collect(),
         everyone,
         harm: controller::harm::HarmLimits {
             share_percent_max: steering.harm_max,

@@ -57,6 +57,7 @@ pub(crate) async fn run(file: &Path, loaded: Loaded) -> Result<(), StartError> {
     let mut hangup = signal(SignalKind::hangup()).map_err(StartError::Signals)?;
     let mut terminate = signal(SignalKind::terminate()).map_err(StartError::Signals)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(StartError::Signals)?;
+    let mut steer_off = signal(SignalKind::user_defined1()).map_err(StartError::Signals)?;
 
     let socket = configuration.host.socket.clone();
     let owner = u32::try_from(configuration.host.user).ok();
@@ -127,7 +128,7 @@ pub(crate) async fn run(file: &Path, loaded: Loaded) -> Result<(), StartError> {
         configuration.log.traces,
     );
     let node = Node {
-        controller: Controller::new(loaded.node, options::controller(&loaded), paths),
+        controller: Controller::new(loaded.node, options::controller(&loaded, file), paths),
         journal,
         file: file.to_owned(),
         manager: CheckpointManager::new(
@@ -146,13 +147,18 @@ pub(crate) async fn run(file: &Path, loaded: Loaded) -> Result<(), StartError> {
         tokio::spawn(watched);
     }
     let mut deciding = tokio::spawn(node.run(shutdown));
-    tokio::spawn(look_for_kill_file(facts.clone()));
+    tokio::spawn(look_for_switches(facts.clone()));
     notifier.tell("READY=1");
     let watchdog = tokio::spawn(watch_over(Arc::clone(&notifier), facts.clone()));
 
     loop {
         tokio::select! {
             _ = hangup.recv() => reload(&facts).await,
+            _ = steer_off.recv() => {
+                // Not waited for here: whoever then wants the agent to end is heard all the same.
+                let facts = facts.clone();
+                tokio::spawn(async move { facts.send(Fact::SteerOff).await });
+            }
             _ = terminate.recv() => break,
             _ = interrupt.recv() => break,
             // Only a panic ends it before it is told to stop.
@@ -187,12 +193,12 @@ async fn reload(facts: &mpsc::Sender<Fact>) {
     let _ = facts.send(Fact::Ask(Ask::Reload(answer))).await;
 }
 
-/// Has the kill file looked for once a second, for as long as the agent runs.
-async fn look_for_kill_file(facts: mpsc::Sender<Fact>) {
+/// Has what holds everything off looked for once a second, for as long as the agent runs.
+async fn look_for_switches(facts: mpsc::Sender<Fact>) {
     let mut ticks = tokio::time::interval(Duration::from_secs(1));
     loop {
         ticks.tick().await;
-        if facts.send(Fact::LookForKillFile).await.is_err() {
+        if facts.send(Fact::LookForSwitches).await.is_err() {
             return;
         }
     }

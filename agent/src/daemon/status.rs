@@ -19,8 +19,10 @@ pub(crate) struct Status {
     pub(crate) waits_for: Vec<&'static str>,
     /// The configuration.
     pub(crate) configuration: ConfigurationStatus,
-    /// The kill file, while it is there and holds everything off.
-    pub(crate) killed_by: Option<String>,
+    /// What holds everything off, while it does: a file or the environment.
+    pub(crate) held_off_by: Option<String>,
+    /// Who set the global mode.
+    pub(crate) mode_by: &'static str,
     /// What the controller does: modes, service, runs, filters, counts.
     pub(crate) steering: controller::Status,
     /// The process of the service, if one is attached and visible.

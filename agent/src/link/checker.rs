@@ -16,7 +16,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
-use super::{Receiver, shown};
+use super::{Receiver, executable, shown};
 use crate::daemon::Fact;
 
 /// How many orders may wait. There is one job at a time, so few ever do.
@@ -232,6 +232,9 @@ impl Supervisor {
                 () = late => return Some("it hung and was killed".to_owned()),
                 message = running.receiver.next::<CheckerToAgent>() => match message {
                     Ok(Some(message)) => {
+                        if matches!(message, CheckerToAgent::Ready(_)) {
+                            self.compare(running.child.id());
+                        }
                         running.heard(&message);
                         if self.facts.send(Fact::Checker(message)).await.is_err() {
                             return None;
@@ -272,6 +275,28 @@ impl Supervisor {
                 },
             }
         }
+    }
+}
+
+impl Supervisor {
+    /// Finds out beside everything else whether the checker runs the service's own program. One that was not named in the
+    /// configuration does: it is started as that.
+    fn compare(&self, checker: Option<u32>) {
+        let checker = checker.and_then(|process| i32::try_from(process).ok());
+        let (Some(host), Some(checker), false) =
+            (self.host, checker, self.settings.command.is_empty())
+        else {
+            return;
+        };
+        let facts = self.facts.clone();
+        tokio::task::spawn_blocking(move || {
+            // What cannot be read cannot be told apart either; the checker may be gone by now.
+            if let Ok(false) = executable::is_same(&executable::of(host), &executable::of(checker))
+            {
+                warn!("checker.command is another program than the service's");
+                let _ = facts.blocking_send(Fact::CheckerDiffers);
+            }
+        });
     }
 }
 

@@ -13,3 +13,4 @@ mod hostile;
 mod operators;
 mod snapshots;
 mod support;
+mod switch;

@@ -272,6 +272,11 @@ impl TinyHost {
         });
         host
     }
+
+    /// Says something of its own accord.
+    pub(crate) fn send(&mut self, frame: &[u8]) {
+        self.stream.write_all(frame).unwrap();
+    }
 }
 
 impl Drop for TinyHost {

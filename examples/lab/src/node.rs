@@ -88,6 +88,8 @@ enum Line {
     Ready(SocketAddr),
     Answer(Result<Value, String>),
     Told(Box<Told>),
+    /// So many lines were left out, because nobody read in time.
+    Missed(u64),
 }
 
 impl Node {
@@ -238,6 +240,9 @@ async fn listen(
                 // The cluster may have stopped listening before its nodes end.
                 let _ = told.send(line);
             }
+            Ok(Line::Missed(count)) => {
+                note(&log, &format!("the lab was too slow for {count} lines"));
+            }
             Err(error) => note(&log, &format!("the lab cannot read: {error}: {text}")),
         }
     }
@@ -256,6 +261,9 @@ impl Line {
         }
         if let Some(done) = value.get("done") {
             return Ok(Self::Answer(Ok(done.clone())));
+        }
+        if value["kind"] == "missed" {
+            return Ok(Self::Missed(value["count"].as_u64().unwrap_or(0)));
         }
         if value["kind"] == "ready" {
             return Ok(Self::Ready(serde_json::from_value(
@@ -303,6 +311,8 @@ mod tests {
             panic!("an event was told");
         };
         assert_eq!((told.node, told.at_ms), (NodeId::new(3), 5));
+        let missed = Line::parse(r#"{"kind":"missed","count":3}"#).unwrap();
+        assert!(matches!(missed, Line::Missed(3)));
         assert!(Line::parse("oh").is_err());
         assert!(Line::parse(r#"{"kind":"timer"}"#).is_err());
     }

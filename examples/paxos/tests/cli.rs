@@ -1,7 +1,10 @@
 //! The command line as its users meet it: exit codes, the JSON report, the text report, and what is said of mistakes.
 
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::Value;
 
 fn check(arguments: &str) -> Output {
@@ -121,18 +124,26 @@ fn people_read_a_verdict_counts_and_a_diagram() {
     let text = |arguments| String::from_utf8(check(arguments).stdout).expect("text");
     let fine = text("--scenario single");
     let fixed = |line: &str| line.split(" (").next().map(str::to_owned);
-    let lines: Vec<String> = fine.lines().filter_map(fixed).take(6).collect();
+    let lines: Vec<String> = fine.lines().filter_map(fixed).take(5).collect();
     let expected = [
         "scenario single, all bugs fixed; exhaustive from a start state 0 steps in",
-        "no violation in the whole state space",
         "",
         "  states        5 124",
         "  transitions   24 592",
         "  depth         19",
     ];
     assert_eq!(lines, expected, "{fine}");
+    let verdict = |text: &str| text.lines().last().map(str::to_owned);
+    assert_eq!(
+        verdict(&fine).as_deref(),
+        Some("no violation in the whole state space")
+    );
     let text = text("--scenario bug1 --bug last-promise --first");
     assert!(text.contains("\nVIOLATED at "), "{text}");
+    assert_eq!(
+        verdict(&text).as_deref(),
+        Some("1 violation so far: a violation was found")
+    );
     let arrows = text
         .lines()
         .filter(|line| line.contains('►') || line.contains('◄'));
@@ -148,4 +159,69 @@ fn people_read_a_verdict_counts_and_a_diagram() {
             "{row}: {text}"
         );
     }
+}
+
+/// Waits until a process catches a signal, so that it is not ended by it.
+fn catches(process: u32, signal: Signal) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+    let caught = caught.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    caught.is_some_and(|mask| mask & 1 << (signal as i32 - 1) != 0)
+}
+
+/// Interrupts an endless search, and returns its exit code and the last line of its report.
+fn interrupted(signal: Signal, arguments: &str) -> (Option<i32>, String) {
+    let child = Command::new(env!("CARGO_BIN_EXE_paxos"))
+        .arg("check")
+        .args(arguments.split_whitespace())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program can be started");
+    let end = Instant::now() + Duration::from_secs(60);
+    while !catches(child.id(), signal) {
+        assert!(Instant::now() < end, "it never listens");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let process = Pid::from_raw(i32::try_from(child.id()).expect("a process id"));
+    kill(process, signal).expect("our own child");
+    let output = child.wait_with_output().expect("it ends");
+    let text = String::from_utf8(output.stdout).expect("text");
+    let last = text.lines().last().unwrap_or_default().to_owned();
+    (output.status.code(), last)
+}
+
+#[test]
+fn an_interrupted_search_reports_what_was_found() {
+    // Spaces without an end, without any limit.
+    let endless = "--scenario log --rounds 200 --indices 3 --seconds 0 --bytes 0";
+    for signal in [Signal::SIGINT, Signal::SIGTERM] {
+        let (code, last) = interrupted(signal, endless);
+        assert_eq!(
+            (code, &*last),
+            (Some(130), "no violation so far: interrupted")
+        );
+    }
+}
+
+#[test]
+fn a_search_has_limits_of_its_own_and_says_which_ended_it() {
+    let help = String::from_utf8(check("--help").stdout).expect("text");
+    assert!(help.contains("[default: 60]"), "{help}");
+    assert!(help.contains("a quarter of the memory"), "{help}");
+    let said = |limit: &str| {
+        let endless = "--scenario log --rounds 200 --indices 3";
+        let output = check(&format!("{endless} {limit}"));
+        assert_eq!(output.status.code(), Some(0));
+        let text = String::from_utf8(output.stdout).expect("text");
+        text.lines().last().unwrap_or_default().to_owned()
+    };
+    assert_eq!(
+        said("--seconds 0.2"),
+        "no violation so far: stopped after 0.2 s (--seconds 0 for no limit)"
+    );
+    assert_eq!(
+        said("--bytes 24M"),
+        "no violation so far: stopped at 25 165 824 bytes (--bytes 0 for no limit)"
+    );
 }

@@ -147,12 +147,6 @@ pub struct Cancel {
 /// A checker is up.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
 pub struct Ready {
-    /// The service's name.
-    #[serde(with = "limit::Text::<NAME_BYTES_MAX>")]
-    pub service: String,
-    /// Its version.
-    #[serde(with = "limit::Text::<NAME_BYTES_MAX>")]
-    pub version: String,
     /// The names of the properties the service brings along.
     #[serde(with = "limit::List::<PROPERTIES_MAX>")]
     pub properties: Vec<String>,
@@ -207,6 +201,9 @@ pub struct Report {
     /// Properties that had no answer in any state, so that nothing follows from their not being violated.
     #[serde(with = "limit::List::<PROPERTIES_MAX>")]
     pub unjudged: Vec<Unjudged>,
+    /// Properties of which judgements took more steps than they may, and are unknown.
+    #[serde(with = "limit::List::<PROPERTIES_MAX>")]
+    pub cut_off: Vec<String>,
 }
 
 /// What is lasting about a node: whatever happens to it, a reset included, these properties read the same of it.

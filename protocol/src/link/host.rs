@@ -9,7 +9,7 @@ use crate::id::{CheckpointNumber, FilterId, Incarnation, NodeId, RunId, Violatio
 use crate::limit::{
     self, CHANNELS_MAX, CHECKPOINT_FRAME_BYTES_MAX, CONTACTS_MAX, FILTERS_MAX, HARM_MAX,
     MEMBERS_MAX, NAME_BYTES_MAX, PATH_BYTES_MAX, PROPERTIES_MAX, PROPERTY_FILE_BYTES_MAX,
-    SMALL_FRAME_BYTES_MAX, SNAPSHOT_FRAME_BYTES_MAX, TEXT_BYTES_MAX,
+    SMALL_FRAME_BYTES_MAX, SNAPSHOT_FRAME_BYTES_MAX, SWITCHES_MAX, TEXT_BYTES_MAX,
 };
 use crate::link::messages;
 use crate::snapshot::coded;
@@ -70,6 +70,8 @@ messages! {
         0x19 Rules(Box<Rules>) up to CHECKPOINT_FRAME_BYTES_MAX,
         /// What will go wrong, for a service that wants to handle it itself.
         0x1a Predicted(Box<Predicted>) up to CHECKPOINT_FRAME_BYTES_MAX,
+        /// Which files forbid steering, so that the hook looks for them itself.
+        0x1b Switches(Switches) up to SMALL_FRAME_BYTES_MAX,
     }
 }
 
@@ -168,9 +170,25 @@ pub struct Stats {
     pub check_times: Times,
     /// Calls of the application whose handlers ran.
     pub answered_calls: u64,
+    /// What forbids steering at the host itself, whatever the agent says.
+    pub held: Held,
     /// What filters and vetoes did to the service, by property. Beyond [`HARM_MAX`] properties the rest has an empty name.
     #[serde(with = "limit::List::<HARM_MAX>")]
     pub harm: Vec<Harm>,
+}
+
+coded! {
+    /// What forbids steering at a host.
+    #[derive(Default)]
+    pub enum Held {
+        /// Nothing: the agent's mode counts.
+        #[default]
+        No = 0 "nothing holds it off",
+        /// The environment of its process.
+        Environment = 1 "its environment says SCRY_STEER=off",
+        /// A file it looks for.
+        File = 2 "a kill file is there",
+    }
 }
 
 /// What was done to the service for the sake of one property, since the host started.
@@ -320,6 +338,8 @@ coded! {
         PropertyPanicked = 8 "a property panicked",
         /// The immediate check refused too much for the sake of one property, and only watches that one for a while.
         VetoesDisarmed = 9 "the immediate check refused too much and only watches",
+        /// A judgement took more steps than it may: what it says is unknown.
+        JudgementCutOff = 10 "a judgement took more steps than it may",
     }
 }
 
@@ -401,6 +421,14 @@ pub struct WithdrawFilters {
 pub struct SetMode {
     /// The mode.
     pub mode: Mode,
+}
+
+/// Files that forbid steering while they are there and do not say `on`.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+pub struct Switches {
+    /// Absolute paths.
+    #[serde(with = "limit::List::<SWITCHES_MAX>")]
+    pub files: Vec<String>,
 }
 
 /// The neighbors' last known states.

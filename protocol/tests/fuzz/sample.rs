@@ -14,7 +14,7 @@ use scry_protocol::link::host::{
     AgentToHost, Arrived, AskNeighbors, Checkpoint, Contact, Contacts, FailedOpen, FilterEnded,
     FilterHit, Goodbye, Harm, Hello, HostToAgent, InstallFilters, LookAgain, Neighbor, Neighbors,
     Predicted, PredictionAnswer, PropertyMode, Rules, SetMode, Stats, Surroundings, Suspicion,
-    TakeCheckpoint, Veto, Welcome, WithdrawFilters,
+    Switches, TakeCheckpoint, Veto, Welcome, WithdrawFilters,
 };
 use scry_protocol::link::peer::{
     Base, Changed, Confirm, Full, PathAnswer, PathOutcome, PeerMessage, Refused, Request,
@@ -218,6 +218,7 @@ pub(crate) fn host_to_agent(dice: &mut Dice) -> HostToAgent {
                 times
             },
             answered_calls: dice.number(),
+            held: coded(dice),
             harm: list(dice, 3, |dice| Harm {
                 property: text(dice),
                 dropped: dice.number(),
@@ -281,7 +282,7 @@ pub(crate) fn host_to_agent(dice: &mut Dice) -> HostToAgent {
 }
 
 pub(crate) fn agent_to_host(dice: &mut Dice) -> AgentToHost {
-    match dice.below(10) {
+    match dice.below(11) {
         0 => Welcome {
             version: text(dice),
             mode: coded::<Mode>(dice),
@@ -341,6 +342,10 @@ pub(crate) fn agent_to_host(dice: &mut Dice) -> AgentToHost {
             path: dice.bytes(60),
             filters: list(dice, 2, filter),
         })
+        .into(),
+        9 => Switches {
+            files: list(dice, 2, text),
+        }
         .into(),
         _ => SetMode { mode: coded(dice) }.into(),
     }
@@ -478,8 +483,6 @@ fn progress(dice: &mut Dice) -> Progress {
 pub(crate) fn checker_to_agent(dice: &mut Dice) -> CheckerToAgent {
     match dice.below(5) {
         0 => Ready {
-            service: text(dice),
-            version: text(dice),
             properties: list(dice, 3, text),
         }
         .into(),
@@ -521,6 +524,7 @@ pub(crate) fn checker_to_agent(dice: &mut Dice) -> CheckerToAgent {
                 property: text(dice),
                 why: text(dice),
             }),
+            cut_off: list(dice, 3, text),
         }
         .into(),
     }

@@ -61,8 +61,6 @@ fn work<S: Service>(stream: UnixStream, jobs: &Receiver<Box<Job>>, cancelled: &A
         begun: Instant::now(),
     };
     link.tell(CheckerToAgent::Ready(Ready {
-        service: cut(std::any::type_name::<S>().to_owned(), NAME_BYTES_MAX),
-        version: cut(env!("CARGO_PKG_VERSION").to_owned(), NAME_BYTES_MAX),
         properties: S::properties()
             .iter()
             .take(PROPERTIES_MAX)

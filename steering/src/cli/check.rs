@@ -1,12 +1,15 @@
 //! `check`: explores a scenario and reports.
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use crate::cli::interrupt::Interrupt;
 use crate::cli::progress::Progress;
 use crate::cli::{
-    EXIT_CONFIGURATION, EXIT_FINE, EXIT_USAGE, EXIT_VIOLATED, json, properties, text,
+    EXIT_CONFIGURATION, EXIT_FINE, EXIT_INTERRUPTED, EXIT_USAGE, EXIT_VIOLATED, json, memory,
+    properties, text,
 };
 use crate::explore::{Limits, Options, Report, Search, Stop, Strategy};
 use crate::model::fault::Faults;
@@ -15,6 +18,10 @@ use crate::program::{Program, Request};
 use crate::property::Property;
 use crate::timing::{Clock, DRIFT_PPM_MAX, MS_MAX, Time};
 
+/// How long a search takes at most, unless it is told otherwise.
+const SECONDS_DEFAULT: &str = "60";
+/// Of how much memory the tables take a part at most, unless they are told otherwise.
+const MEMORY_PART: u64 = 4;
 /// How long a search goes on before the clock is looked at.
 const SLICE: Duration = Duration::from_millis(20);
 
@@ -58,10 +65,11 @@ pub struct Check<O: clap::Args> {
     /// Stop after this many states.
     #[arg(long, value_name = "COUNT", help_heading = "Limits")]
     states: Option<u64>,
-    /// Stop after this many seconds.
-    #[arg(long, value_name = "SECONDS", value_parser = seconds, help_heading = "Limits")]
-    seconds: Option<Duration>,
-    /// Stop before the tables take more than this many bytes; K, M and G are understood.
+    /// Stop after this many seconds; 0 for no limit.
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = SECONDS_DEFAULT, help_heading = "Limits")]
+    seconds: Duration,
+    /// Stop before the tables take more than this many bytes; K, M and G are understood, 0 is no limit. [default: a
+    /// quarter of the memory]
     #[arg(long, value_name = "BYTES", value_parser = bytes, help_heading = "Limits")]
     bytes: Option<u64>,
 
@@ -137,6 +145,45 @@ pub struct Ended<S: Program> {
     pub report: Report<S>,
     /// How long it took.
     pub elapsed: Duration,
+    /// What ended it, if it was not over.
+    pub cut: Option<Cut>,
+}
+
+/// What ended a search that was not over.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Cut {
+    /// So much time has passed.
+    Time(Duration),
+    /// The tables are as large as they may be.
+    Bytes {
+        /// How large that is.
+        max: u64,
+        /// Whether nobody asked for that limit.
+        is_default: bool,
+    },
+    /// Somebody interrupted it.
+    Interrupted,
+}
+
+impl fmt::Display for Cut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Time(limit) => write!(
+                f,
+                "stopped after {} s (--seconds 0 for no limit)",
+                limit.as_secs_f64()
+            ),
+            Self::Bytes { max, is_default } => {
+                let what = match is_default {
+                    true => ", a quarter of the memory",
+                    false => "",
+                };
+                let max = text::grouped(*max);
+                write!(f, "stopped at {max} bytes{what} (--bytes 0 for no limit)")
+            }
+            Self::Interrupted => f.write_str("interrupted"),
+        }
+    }
 }
 
 /// Runs the command and returns the exit code.
@@ -157,10 +204,10 @@ pub fn run<S: Program>(check: &Check<S::Options>) -> u8 {
                 true => println!("{}", json::report(&ended)),
                 false => print!("{}", text::report(&ended)),
             }
-            if ended.report.violations.is_empty() {
-                EXIT_FINE
-            } else {
-                EXIT_VIOLATED
+            match (ended.report.violations.is_empty(), ended.cut) {
+                (false, _) => EXIT_VIOLATED,
+                (true, Some(Cut::Interrupted)) => EXIT_INTERRUPTED,
+                (true, _) => EXIT_FINE,
             }
         }
         Err(errors) => {
@@ -181,12 +228,18 @@ fn explore<S: Program>(
     let (start, steps) = system
         .start()
         .map_err(|error| vec![format!("scenario {scenario}: {error}")])?;
+    // Without a limit the machine's own would end it, and everything found with it.
+    let bytes_max = match check.bytes {
+        Some(0) => None,
+        Some(bytes) => Some(bytes),
+        None => memory::bytes().map(|bytes| bytes / MEMORY_PART),
+    };
     let options = Options {
         strategy: check.strategy,
         limits: Limits {
             states: check.states,
             depth: check.depth,
-            bytes: check.bytes,
+            bytes: bytes_max,
             first_violation: check.first,
         },
         threads: check.threads,
@@ -196,9 +249,19 @@ fn explore<S: Program>(
     let begun = Instant::now();
     let mut search =
         Search::new(&start, properties, options).map_err(|error| vec![error.to_string()])?;
-    watch(&mut search, begun, check.seconds, !check.json);
+    let limit = (!check.seconds.is_zero()).then_some(check.seconds);
+    let interrupt = Interrupt::listen();
+    let cut = match watch(&mut search, begun, limit, !check.json, &interrupt) {
+        Ok(Stop::Bytes) => bytes_max.map(|max| Cut::Bytes {
+            max,
+            is_default: check.bytes.is_none(),
+        }),
+        Ok(_) => None,
+        Err(cut) => Some(cut),
+    };
     let report = search.finish();
     Ok(Ended {
+        cut,
         scenario,
         bugs,
         start_steps: steps.len(),
@@ -207,23 +270,27 @@ fn explore<S: Program>(
     })
 }
 
-/// Continues a search slice by slice, so that the clock is looked at and progress is shown.
+/// Continues a search slice by slice, so that the clock is looked at and progress is shown, to its end or until it is cut.
 fn watch<S: Program>(
     search: &mut Search<S>,
     begun: Instant,
     limit: Option<Duration>,
     show: bool,
-) -> Option<Stop> {
+    interrupt: &Interrupt,
+) -> Result<Stop, Cut> {
     let mut progress = Progress::new(show);
     let mut steps = 10_000;
     loop {
         let before = begun.elapsed();
         if let Some(stop) = search.advance(steps) {
-            return Some(stop);
+            return Ok(stop);
+        }
+        if interrupt.is_here() {
+            return Err(Cut::Interrupted);
         }
         let now = begun.elapsed();
-        if limit.is_some_and(|limit| now >= limit) {
-            return None;
+        if let Some(limit) = limit.filter(|limit| now >= *limit) {
+            return Err(Cut::Time(limit));
         }
         // As many steps as fit a slice at the present speed, or into what is left.
         let slice = limit.map_or(SLICE, |limit| SLICE.min(limit - now));

@@ -3,7 +3,8 @@
 use nix::sys::resource::{UsageWho, getrusage};
 use serde_json::{Value, json};
 
-use crate::cli::check::Ended;
+use crate::cli::check::{Cut, Ended};
+use crate::cli::text;
 use crate::explore::report::{Unfit, Violation};
 use crate::model::event::{Event, Step};
 use crate::program::Program;
@@ -17,6 +18,7 @@ pub fn report<S: Program>(ended: &Ended<S>) -> Value {
         start_steps,
         report,
         elapsed,
+        cut,
     } = ended;
     json!({
         "scenario": scenario,
@@ -27,7 +29,11 @@ pub fn report<S: Program>(ended: &Ended<S>) -> Value {
         "transitions": report.transitions,
         "depth": report.depth,
         "complete": report.complete,
-        "stopped": report.stop.to_string(),
+        "stopped": match cut {
+            Some(Cut::Interrupted) => "interrupted".to_owned(),
+            _ => report.stop.to_string(),
+        },
+        "verdict": text::verdict(report, *cut),
         "seconds": elapsed.as_secs_f64(),
         "handler_runs": report.handler_runs,
         "local_states": report.local_states,
@@ -37,6 +43,9 @@ pub fn report<S: Program>(ended: &Ended<S>) -> Value {
         "unconfirmed": report.unconfirmed,
         "never_judged": report.unjudged.iter().map(|unjudged| {
             json!({ "property": unjudged.property, "why": unjudged.why })
+        }).collect::<Vec<_>>(),
+        "cut_off": report.cut_off.iter().map(|(property, count)| {
+            json!({ "property": property, "judgements": count })
         }).collect::<Vec<_>>(),
         "impossible_in_time": report.impossible(),
         "not_decided_in_time": report.undecided(),

@@ -1,26 +1,28 @@
 //! `node`: runs one live node, controlled and watched by lines of JSON.
 
 mod control;
+mod printer;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::Write;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
-use std::sync::mpsc as lines;
-use std::thread;
+use std::time::Duration;
 
 use scry_protocol::NodeId;
 use scry_protocol::limit::PAST_ENTRIES_MAX;
-use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::checkpoint::past::ENTRIES_MAX;
+use crate::cli::node::printer::Printer;
 use crate::cli::{EXIT_FINE, EXIT_PANIC, EXIT_SYSTEM, EXIT_USAGE, check};
 use crate::hook;
 use crate::program::Program;
 use crate::runtime::{self, DiskOptions, Emulation, End, Kind, Options};
 use crate::safety::SafetyCheck;
+
+/// How long a reader of what was said last is waited for.
+const FAREWELL: Duration = Duration::from_secs(1);
 
 /// What `node` can be asked.
 #[derive(Debug, clap::Args)]
@@ -96,7 +98,8 @@ pub struct Node {
     )]
     rate_kbps: u64,
 
-    /// Print a line of JSON for every event.
+    /// Print a line of JSON for every event. Nobody waits for a reader: what is not read in time is left out, and a line
+    /// `{"kind":"missed","count":…}` says how much.
     #[arg(long)]
     report: bool,
     /// Do what lines of JSON on standard input say, and shut down at its end.
@@ -120,13 +123,13 @@ pub fn run<S: Program>(arguments: &Node) -> u8 {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();
-    let (lines, printer) = printer();
+    let printer = Printer::start();
     let ended = match runtime {
-        Ok(runtime) => runtime.block_on(live(arguments, options, lines)),
+        Ok(runtime) => runtime.block_on(live(arguments, options, &printer)),
         Err(error) => Err(error),
     };
-    // What was said last must be out before the process ends.
-    let _ = printer.join();
+    // What was said last should be out before the process ends, if somebody reads it.
+    printer.close(FAREWELL);
     match ended {
         Ok(End::Shutdown) => EXIT_FINE,
         Ok(End::Panicked(_)) => EXIT_PANIC,
@@ -145,22 +148,19 @@ pub fn run<S: Program>(arguments: &Node) -> u8 {
 async fn live<S: Program>(
     arguments: &Node,
     options: Options<S>,
-    lines: lines::Sender<String>,
+    printer: &Printer,
 ) -> std::io::Result<End> {
     let mut bound = runtime::bind(options)?;
-    say(
-        &lines,
-        &json!({ "kind": "ready", "node": arguments.id, "listen": bound.address() }),
-    );
+    printer.say(&json!({ "kind": "ready", "node": arguments.id, "listen": bound.address() }));
     let reports = arguments.report.then(|| bound.watch());
     let handle = bound.spawn();
     let reporter = reports.map(|mut reports| {
-        let lines = lines.clone();
+        let printer = printer.clone();
         tokio::spawn(async move {
             let mut last = None;
             while let Some(report) = reports.recv().await {
                 last = Some(report.kind);
-                say(&lines, &report);
+                printer.say(&report);
             }
             last
         })
@@ -169,7 +169,7 @@ async fn live<S: Program>(
     let mut terminated = signal(SignalKind::terminate())?;
     let commands = async {
         match arguments.control {
-            true => control::obey(&handle, &lines).await,
+            true => control::obey(&handle, printer).await,
             false => std::future::pending().await,
         }
     };
@@ -186,16 +186,10 @@ async fn live<S: Program>(
     // A crash is always said, also by a node that reports nothing else or never got as far as to have a state.
     match &end {
         End::Panicked(said) if last != Some(Kind::Panic) => {
-            say(
-                &lines,
-                &json!({ "node": arguments.id, "kind": "panic", "event": said }),
-            );
+            printer.say(&json!({ "node": arguments.id, "kind": "panic", "event": said }));
         }
         End::Failed(reason) if last != Some(Kind::Failed) => {
-            say(
-                &lines,
-                &json!({ "node": arguments.id, "kind": "failed", "event": reason }),
-            );
+            printer.say(&json!({ "node": arguments.id, "kind": "failed", "event": reason }));
         }
         _ => {}
     }
@@ -287,28 +281,6 @@ fn overlay(whole: &mut Value, part: Value) {
         }
         (whole, part) => *whole = part,
     }
-}
-
-/// Starts the thread that prints, so that a slow reader never holds up the node.
-fn printer() -> (lines::Sender<String>, thread::JoinHandle<()>) {
-    let (sender, receiver) = lines::channel::<String>();
-    let print = move || {
-        let mut out = std::io::stdout().lock();
-        for line in receiver {
-            // Without a reader there is nothing left to print, and the node lives on.
-            if writeln!(out, "{line}").and_then(|()| out.flush()).is_err() {
-                return;
-            }
-        }
-    };
-    (sender, thread::spawn(print))
-}
-
-fn say(lines: &lines::Sender<String>, line: &impl Serialize) {
-    let text = serde_json::to_string(line)
-        .unwrap_or_else(|error| json!({ "error": error.to_string() }).to_string());
-    // A printer that is gone had no reader.
-    let _ = lines.send(text);
 }
 
 fn node_id(text: &str) -> Result<NodeId, String> {

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use scry_protocol::NodeId;
 
-use crate::cli::check::Ended;
+use crate::cli::check::{Cut, Ended};
 use crate::cli::diagram;
 use crate::explore::report::{Report, Violation};
 use crate::explore::{Stop, Strategy, Unfit};
@@ -22,6 +22,7 @@ pub fn report<S: Program>(ended: &Ended<S>) -> String {
         start_steps,
         report,
         elapsed,
+        cut,
     } = ended;
     let mut out = String::new();
     let mut line = |text: String| writeln!(out, "{text}").expect("writing to a string succeeds");
@@ -36,7 +37,6 @@ pub fn report<S: Program>(ended: &Ended<S>) -> String {
         "scenario {scenario}, {bugs}; {} from a start state {start_steps} steps in",
         report.strategy
     ));
-    line(verdict(report));
     if report.unconfirmed > 0 {
         let findings = match report.unconfirmed {
             1 => "1 finding did not replay and is not shown".to_owned(),
@@ -49,6 +49,12 @@ pub fn report<S: Program>(ended: &Ended<S>) -> String {
     for unjudged in &report.unjudged {
         let (property, why) = (&unjudged.property, &unjudged.why);
         line(format!("WARNING: never judged: {property} ({why})"));
+    }
+    for (property, count) in &report.cut_off {
+        let times = if *count == 1 { "time" } else { "times" };
+        line(format!(
+            "WARNING: cut off {count} {times}, and unknown there: {property} (`steps` in its entry allows more, 0 any number)"
+        ));
     }
     for unfit in &report.unfit {
         line(self::unfit(unfit));
@@ -99,17 +105,21 @@ pub fn report<S: Program>(ended: &Ended<S>) -> String {
     for (name, value) in rows {
         line(format!("  {name:<14}{value}"));
     }
+    // Whoever reads only the end has read what counts.
+    line(verdict(report, *cut));
     out
 }
 
-fn verdict<S: Program>(report: &Report<S>) -> String {
-    let extent = match (report.complete, report.stop, report.strategy) {
-        (true, ..) => "in the whole state space".to_owned(),
-        (false, Stop::Exhausted, Strategy::Consequence) => {
+/// Says in one line what came out, and how much of the space that is about.
+pub(crate) fn verdict<S: Program>(report: &Report<S>, cut: Option<Cut>) -> String {
+    let extent = match (cut, report.complete, report.stop) {
+        (Some(cut), ..) => format!("so far: {cut}"),
+        (_, true, _) => "in the whole state space".to_owned(),
+        (_, _, Stop::Exhausted) if report.strategy == Strategy::Consequence => {
             "among the consequences of the start state".to_owned()
         }
-        (false, Stop::Exhausted, _) => "(a handler has more outcomes than are explored)".to_owned(),
-        (false, stop, _) => format!("so far: {stop}"),
+        (_, _, Stop::Exhausted) => "(a handler has more outcomes than are explored)".to_owned(),
+        (_, _, stop) => format!("so far: {stop}"),
     };
     match report.violations.len() {
         0 => format!("no violation {extent}"),

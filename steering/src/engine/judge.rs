@@ -136,6 +136,18 @@ impl<S: Service> Judges<S> {
         all
     }
 
+    /// Lists the properties of which judgements were cut off because they took too many steps, with how many.
+    pub(crate) fn cut_off(&self) -> Vec<(String, u64)> {
+        let mut all: Vec<(String, u64)> = Vec::new();
+        for property in &self.properties {
+            let (name, count) = (property.name(), property.cut_off());
+            if count > 0 && all.iter().all(|(told, _)| told != name) {
+                all.push((name.to_owned(), count));
+            }
+        }
+        all
+    }
+
     /// Tells whether a step between two local states of a node could break something that held before.
     pub(crate) fn is_noteworthy<'a>(
         &mut self,

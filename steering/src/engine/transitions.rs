@@ -131,6 +131,11 @@ impl<S: Service> Typed<S> {
         self.judges.unjudged()
     }
 
+    /// Lists the properties of which judgements were cut off because they took too many steps, with how many.
+    pub fn cut_off(&self) -> Vec<(String, u64)> {
+        self.judges.cut_off()
+    }
+
     /// Returns the filters in force.
     pub fn steering(&self) -> &Steering {
         &self.steering

@@ -38,6 +38,8 @@ pub struct Report<S: Service> {
     pub unconfirmed: u64,
     /// The properties that had no answer in any state.
     pub unjudged: Vec<Unjudged>,
+    /// Properties of which judgements took more steps than they may and are unknown, with how many.
+    pub cut_off: Vec<(String, u64)>,
     /// What would be wrong if time were no matter.
     pub unfit: Vec<Unfit>,
 }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io::Write;
 use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -10,7 +11,7 @@ use std::time::Instant;
 use arc_swap::ArcSwap;
 use scry_protocol::NodeId;
 use scry_protocol::filter::{Filter, Mode};
-use scry_protocol::link::host::{FilterEnded, HostToAgent};
+use scry_protocol::link::host::{FilterEnded, Held, HostToAgent};
 
 use crate::hook::disarm::Disarm;
 use crate::hook::harm::HarmCounts;
@@ -36,6 +37,10 @@ pub(super) struct Shared {
     /// The host's checkpoint number, for the next hello.
     pub(super) number: AtomicU64,
     pub(super) closing: AtomicBool,
+    /// What forbids steering here.
+    held: AtomicU8,
+    /// The files that an agent named as forbidding it. They count on when the agent is gone.
+    switches: Mutex<Vec<PathBuf>>,
     /// Whether a filter has ended and waits to be cleared away.
     tidy: AtomicBool,
     begun: Instant,
@@ -102,6 +107,8 @@ impl Shared {
             asked: AtomicBool::new(false),
             number: AtomicU64::new(0),
             closing: AtomicBool::new(false),
+            held: AtomicU8::new(Held::default().into()),
+            switches: Mutex::default(),
             tidy: AtomicBool::new(false),
             begun: Instant::now(),
             leases: Mutex::new(Leases::new(killed)),
@@ -201,6 +208,34 @@ impl Shared {
     /// Returns what may be done at most.
     pub(super) fn mode(&self) -> Mode {
         Mode::try_from(self.mode.load(Ordering::Relaxed)).unwrap_or(Mode::Off)
+    }
+
+    /// Returns what forbids steering here.
+    pub(super) fn held(&self) -> Held {
+        Held::try_from(self.held.load(Ordering::Relaxed)).unwrap_or_default()
+    }
+
+    /// Learns what forbids steering here: the filters fall, or may be installed again.
+    pub(super) fn set_held(&self, held: Held) {
+        let before = self.held.swap(held.into(), Ordering::Relaxed);
+        let killed = held != Held::No;
+        if before != u8::from(held) {
+            tracing::info!(killed, "kill switch turned: {held}");
+        }
+        if self.with_leases(|leases| leases.is_killed()) != killed {
+            self.change(|leases, ended| leases.set_killed(killed, ended));
+        }
+    }
+
+    /// Returns the files that an agent named.
+    pub(super) fn switches(&self) -> Vec<PathBuf> {
+        lock(&self.switches).clone()
+    }
+
+    /// Learns which files an agent names. A path that is not absolute would mean another file here than there.
+    pub(super) fn set_switches(&self, files: Vec<String>) {
+        let files = files.into_iter().map(PathBuf::from);
+        *lock(&self.switches) = files.filter(|file| file.is_absolute()).collect();
     }
 
     /// Runs with the leases, without changing what is in force.

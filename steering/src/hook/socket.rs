@@ -15,10 +15,11 @@ use std::time::{Duration, Instant};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use scry_protocol::CheckpointNumber;
 use scry_protocol::frame::{self, DecodeError, Decoder};
-use scry_protocol::link::host::{AgentToHost, Hello};
+use scry_protocol::link::host::{AgentToHost, Held, Hello};
 
 use crate::hook::lease::InstallError;
 use crate::hook::shared::Shared;
+use crate::hook::switch::forbids_steering;
 
 /// Bytes that are encoded ahead of what the socket takes. More waits in the queue, where it is counted.
 const WRITE_AHEAD_BYTES: usize = 64 << 10;
@@ -143,6 +144,7 @@ impl Thread {
             decoder: Decoder::default(),
             out: Vec::new(),
             written: 0,
+            switches_named: false,
         };
         let mut look_at_ms = self.shared.now_ms() + LOOK_MS;
         let mut farewell: Option<Instant> = None;
@@ -182,16 +184,20 @@ impl Thread {
             if readable {
                 link.read()?;
             }
+            if std::mem::take(&mut link.switches_named) {
+                self.look_for_kill_file();
+            }
         }
     }
 
     fn look_for_kill_file(&self) {
-        let killed = self.killed || self.kill_file.as_ref().is_some_and(|file| file.exists());
-        if self.shared.with_leases(|leases| leases.is_killed()) != killed {
-            tracing::info!(killed, "kill switch turned");
-            self.shared
-                .change(|leases, ended| leases.set_killed(killed, ended));
-        }
+        let named = self.shared.switches();
+        let mut files = self.kill_file.iter().chain(&named);
+        self.shared.set_held(match self.killed {
+            true => Held::Environment,
+            false if files.any(|file| forbids_steering(file)) => Held::File,
+            false => Held::No,
+        });
     }
 }
 
@@ -203,6 +209,8 @@ struct Link<'a> {
     /// Encoded frames, of which the first bytes are [`written`](Self::written) already.
     out: Vec<u8>,
     written: usize,
+    /// Whether the agent just named files that forbid steering, so that they are looked for before filters come.
+    switches_named: bool,
 }
 
 impl Link<'_> {
@@ -269,7 +277,7 @@ impl Link<'_> {
         Ok(())
     }
 
-    fn act(&self, message: AgentToHost) -> Result<(), LinkError> {
+    fn act(&mut self, message: AgentToHost) -> Result<(), LinkError> {
         let shared = &self.shared;
         match message {
             AgentToHost::Welcome(welcome) => {
@@ -293,6 +301,10 @@ impl Link<'_> {
             AgentToHost::Rules(rules) => shared.ask(|inbox| inbox.push_rules(rules)),
             AgentToHost::Predicted(predicted) => {
                 shared.ask(|inbox| inbox.push_predicted(predicted));
+            }
+            AgentToHost::Switches(switches) => {
+                shared.set_switches(switches.files);
+                self.switches_named = true;
             }
         }
         Ok(())

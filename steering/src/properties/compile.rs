@@ -27,6 +27,10 @@ pub(crate) struct Frame<'f> {
     pub(crate) nodes: &'f [NodeFrame<'f>],
     /// The values of the variables, by their numbers.
     pub(crate) variables: Vec<Value>,
+    /// How many steps may still be taken.
+    pub(crate) steps_left: u64,
+    /// Whether more would have been needed.
+    pub(crate) is_cut_off: bool,
 }
 
 /// What an expression sees of a node: its state, or what was projected of it.
@@ -39,6 +43,22 @@ pub(crate) struct NodeFrame<'f> {
 }
 
 impl Frame<'_> {
+    /// Takes steps, and tells whether they could be taken. What cannot be looked at any more is unknown.
+    #[inline]
+    pub(crate) fn take_steps(&mut self, steps: usize) -> bool {
+        match self.steps_left.checked_sub(steps as u64) {
+            Some(left) => {
+                self.steps_left = left;
+                true
+            }
+            None => {
+                self.steps_left = 0;
+                self.is_cut_off = true;
+                false
+            }
+        }
+    }
+
     fn find(&self, id: &Value) -> Option<u32> {
         let Value::Int(id) = id else { return None };
         let at = self
@@ -356,6 +376,9 @@ fn over(of: &Loop, position: Position) -> Code {
                 let Some(elements) = range.elements() else {
                     return Value::Unknown;
                 };
+                if !frame.take_steps(elements.len()) {
+                    return Value::Unknown;
+                }
                 let mut answer = match range {
                     // Whoever decides it may be out of view.
                     Value::Open(_) => position.as_seen(!decisive),
@@ -385,7 +408,12 @@ fn selection(of: &Loop, range: Code) -> Code {
         let range = range(frame);
         match range {
             Value::Open(_) if !is_sure => None,
-            _ => range.elements().map(|elements| (range, elements)),
+            _ => {
+                let elements = range.elements()?;
+                frame
+                    .take_steps(elements.len())
+                    .then_some((range, elements))
+            }
         }
     };
     match of.name {
@@ -448,6 +476,9 @@ fn reach(of: &Reach) -> Code {
                 let Some(position) = frame.find(pointer) else {
                     return Value::Unknown;
                 };
+                if !frame.take_steps(reached.len() + 1) {
+                    return Value::Unknown;
+                }
                 if !reached.contains(pointer) {
                     reached.push(pointer.clone());
                     ahead.push(Value::Node(position));

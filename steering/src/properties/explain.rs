@@ -18,6 +18,7 @@ pub(crate) fn explain(
     names: &[String],
     scope: Scope,
     nodes: &[NodeFrame<'_>],
+    steps_max: u64,
 ) -> String {
     let mut telling = Telling {
         source,
@@ -26,6 +27,8 @@ pub(crate) fn explain(
             scope,
             nodes,
             variables: vec![Value::Unknown; names.len()],
+            steps_left: steps_max,
+            is_cut_off: false,
         },
         bound: Vec::new(),
         witnesses: Vec::new(),

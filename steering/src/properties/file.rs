@@ -17,7 +17,14 @@ pub const PROPERTIES_MAX: usize = 1024;
 /// How many bytes the name of a property may have.
 pub const NAME_BYTES_MAX: usize = 256;
 
-const KEYS: [&str; 5] = ["name", "always", "eventually", "mode", "description"];
+const KEYS: [&str; 6] = [
+    "name",
+    "always",
+    "eventually",
+    "mode",
+    "description",
+    "steps",
+];
 const MODES: [&str; 3] = ["off", "audit", "steer"];
 
 /// A property file whose expressions are read but not yet held against a service.
@@ -55,6 +62,8 @@ pub(crate) struct Entry {
     pub(crate) name_span: Range<usize>,
     pub(crate) description: Option<String>,
     pub(crate) mode: Option<Mode>,
+    /// How many steps a judgement may take, if the file says so; 0 for no limit.
+    pub(crate) steps: Option<u64>,
     /// What must hold; without it, the entry switches on a property registered in Rust.
     pub(crate) formula: Option<(Kind, Formula)>,
 }
@@ -252,6 +261,7 @@ impl<'s> Reading<'s> {
             .and_then(|value| self.text("description", value))
             .map(Cow::into_owned);
         let mode = table.get("mode").and_then(|value| self.mode(value));
+        let steps = table.get("steps").and_then(|value| self.steps(value));
         if let (Some(_), Some(second)) = (table.get("always"), table.get("eventually")) {
             self.complain(
                 Complaint::new(
@@ -275,6 +285,7 @@ impl<'s> Reading<'s> {
             name_span,
             description,
             mode,
+            steps,
             formula,
         })
     }
@@ -322,6 +333,22 @@ impl<'s> Reading<'s> {
                 None
             }
         }
+    }
+
+    fn steps(&mut self, value: &Value<'s>) -> Option<u64> {
+        let steps = match value.get_ref() {
+            DeValue::Integer(number) => {
+                let digits = number.as_str().replace('_', "");
+                u64::from_str_radix(&digits, number.radix()).ok()
+            }
+            _ => None,
+        };
+        if steps.is_none() {
+            let complaint = Complaint::new(value.span(), "`steps` is not a number of steps")
+                .help("write a whole number, 0 for no limit");
+            self.complain(complaint);
+        }
+        steps
     }
 
     fn formula(&mut self, key: &str, value: &Value<'s>) -> Option<Formula> {

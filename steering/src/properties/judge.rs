@@ -6,6 +6,7 @@ use scry_protocol::NodeId;
 
 use crate::properties::classify::{Part, Plan};
 use crate::properties::compile::{Code, Frame, NodeFrame, compile, compile_asserted};
+use crate::properties::cost::StepLimit;
 use crate::properties::serialize::{Needs, timer_name, value_of};
 use crate::properties::shape::Type;
 use crate::properties::term::{Term, TermKind, Variable};
@@ -72,28 +73,52 @@ struct Seen {
 }
 
 /// Makes the closures of a part. `variables` is how many variables the property has.
-pub(crate) fn shape_of<S: Service>(part: &Part, variables: usize) -> Shape<S> {
+pub(crate) fn shape_of<S: Service>(
+    part: &Part,
+    variables: usize,
+    limit: &Arc<StepLimit>,
+) -> Shape<S> {
     match part {
         Part::Node { variable, matrix } => {
             let (reader, code) = (Reader::of([matrix]), compile(matrix));
             let variable = *variable as usize;
+            let limit = Arc::clone(limit);
             Shape::Node(Arc::new(move |view| {
                 let nodes = [reader.read(view)];
                 let mut frame = Frame {
                     scope: Scope::Whole,
                     nodes: &nodes,
                     variables: vec![Value::Unknown; variables],
+                    steps_left: limit.max(),
+                    is_cut_off: false,
                 };
                 frame.variables[variable] = Value::Node(0);
-                code(&mut frame).judgement()
+                let judgement = code(&mut frame).judgement();
+                told(judgement, &frame, &limit)
             }))
         }
-        Part::Pair(plan) => Shape::Pair(project(plan, variables), pair(plan, variables)),
-        Part::Global(plan) => Shape::Global(project(plan, variables), global(plan, variables)),
+        Part::Pair(plan) => Shape::Pair(
+            project(plan, variables, limit),
+            pair(plan, variables, limit),
+        ),
+        Part::Global(plan) => Shape::Global(
+            project(plan, variables, limit),
+            global(plan, variables, limit),
+        ),
     }
 }
 
-fn project<S: Service>(plan: &Plan, variables: usize) -> Project<S> {
+/// Notes if a judgement was cut off. What was decided before that stays decided.
+#[inline]
+fn told(judgement: Judgement, frame: &Frame<'_>, limit: &StepLimit) -> Judgement {
+    if frame.is_cut_off {
+        limit.note_cut_off();
+    }
+    judgement
+}
+
+fn project<S: Service>(plan: &Plan, variables: usize, limit: &Arc<StepLimit>) -> Project<S> {
+    let limit = Arc::clone(limit);
     let terms = plan.slots.iter().map(|slot| &slot.term);
     let guards = plan.roles.iter().filter_map(|role| role.guard.as_ref());
     let reader = Reader::of(terms.chain(guards));
@@ -118,6 +143,8 @@ fn project<S: Service>(plan: &Plan, variables: usize) -> Project<S> {
             scope: Scope::Whole,
             nodes: &nodes,
             variables: vec![Value::Unknown; variables],
+            steps_left: limit.max(),
+            is_cut_off: false,
         };
         frame.variables[me] = Value::Node(0);
         let mut roles = 0;
@@ -138,6 +165,9 @@ fn project<S: Service>(plan: &Plan, variables: usize) -> Project<S> {
             }
         });
         let slots = slots.collect();
+        if frame.is_cut_off {
+            limit.note_cut_off();
+        }
         Some(Projection::new(Seen { roles, slots }))
     })
 }
@@ -157,7 +187,8 @@ fn node_frame(id: NodeId, seen: &Seen) -> NodeFrame<'_> {
     }
 }
 
-fn pair(plan: &Plan, variables: usize) -> JudgePair {
+fn pair(plan: &Plan, variables: usize, limit: &Arc<StepLimit>) -> JudgePair {
+    let limit = Arc::clone(limit);
     let code = compile(&plan.matrix);
     let [first, second] = [0, 1].map(|role| plan.roles[role].variable as usize);
     Arc::new(move |(a, left), (b, right)| {
@@ -170,14 +201,18 @@ fn pair(plan: &Plan, variables: usize) -> JudgePair {
             scope: Scope::Whole,
             nodes: &nodes,
             variables: vec![Value::Unknown; variables],
+            steps_left: limit.max(),
+            is_cut_off: false,
         };
         frame.variables[first] = Value::Node(0);
         frame.variables[second] = Value::Node(1);
-        code(&mut frame).judgement()
+        let judgement = code(&mut frame).judgement();
+        told(judgement, &frame, &limit)
     })
 }
 
-fn global(plan: &Plan, variables: usize) -> JudgeAll {
+fn global(plan: &Plan, variables: usize, limit: &Arc<StepLimit>) -> JudgeAll {
+    let limit = Arc::clone(limit);
     let code = compile_asserted(&plan.matrix);
     let roles: Vec<Variable> = plan.roles.iter().map(|role| role.variable).collect();
     Arc::new(move |scope, all| {
@@ -191,8 +226,11 @@ fn global(plan: &Plan, variables: usize) -> JudgeAll {
             scope,
             nodes: &nodes,
             variables: vec![Value::Unknown; variables],
+            steps_left: limit.max(),
+            is_cut_off: false,
         };
-        assign(&roles, 0, &seen, &mut frame, &code)
+        let judgement = assign(&roles, 0, &seen, &mut frame, &code);
+        told(judgement, &frame, &limit)
     })
 }
 
@@ -205,12 +243,19 @@ fn assign(
     code: &Code,
 ) -> Judgement {
     let Some(&variable) = roles.get(role) else {
-        return code(frame).judgement();
+        return match frame.take_steps(1) {
+            true => code(frame).judgement(),
+            false => Judgement::Unknown,
+        };
     };
     let mut worst = Judgement::Holds;
     for (position, node) in (0..).zip(seen) {
         if node.roles & (1 << role) == 0 {
             continue;
+        }
+        if frame.is_cut_off {
+            // Whoever is left is not looked at.
+            return Judgement::Unknown;
         }
         frame.variables[variable as usize] = Value::Node(position);
         match assign(roles, role + 1, seen, frame, code) {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::properties::check::{Checked, check};
 use crate::properties::classify::{Part, Plan, classify};
 use crate::properties::compile::{Frame, compile_asserted};
+use crate::properties::cost::{self, STEPS_MAX, StepLimit};
 use crate::properties::diagnostic::{Complaint, Diagnostics};
 use crate::properties::explain::explain;
 use crate::properties::file::{Entry, Formula, Kind, Mode, PropertyFile};
@@ -222,19 +223,25 @@ impl<S: Service> Rule<S> {
         };
         let Checked { term, mut names } =
             check(schema, &formula.text, &formula.syntax).map_err(placed)?;
-        let predicate = Predicate::of(&term, names.clone(), formula.text.clone());
+        let limit = Arc::new(StepLimit::new(entry.steps.unwrap_or(STEPS_MAX)));
+        let predicate = Predicate::of(&term, names.clone(), formula.text.clone(), &limit);
         let parts = classify(&term, &mut names);
         let listing = match parts.is_empty() {
             true => vec!["true in every state, so there is nothing to judge".to_owned()],
             false => parts
                 .iter()
-                .flat_map(|part| describe(part, &names))
+                .flat_map(|part| {
+                    let mut lines = describe(part, &names);
+                    lines.extend(cost::described(part, &limit));
+                    lines
+                })
                 .collect(),
         };
         let saying = predicate.clone();
         let parts = parts.iter().map(|part| {
             let saying = saying.clone();
-            Property::of_shape(entry.name.clone(), shape_of(part, names.len()))
+            Property::of_shape(entry.name.clone(), shape_of(part, names.len(), &limit))
+                .limited(Arc::clone(&limit))
                 .saying_in(move |scope, views| saying.explain_in(scope, views).unwrap_or_default())
         });
         Ok(Self {
@@ -285,7 +292,8 @@ impl<S: Service> Rule<S> {
 }
 
 impl<S: Service> Predicate<S> {
-    fn of(term: &Term, names: Vec<String>, text: String) -> Self {
+    fn of(term: &Term, names: Vec<String>, text: String, limit: &StepLimit) -> Self {
+        let steps_max = limit.max();
         let reader = Reader::of([term]);
         let code = compile_asserted(term);
         let (count, term) = (names.len(), term.clone());
@@ -297,12 +305,14 @@ impl<S: Service> Predicate<S> {
                     scope,
                     nodes: &nodes,
                     variables: vec![Value::Unknown; count],
+                    steps_left: steps_max,
+                    is_cut_off: false,
                 };
                 code(&mut frame).judgement()
             }),
             explain: Arc::new(move |scope, views| {
                 let nodes: Vec<_> = views.iter().map(|view| other.read(view)).collect();
-                Some(explain(&term, &text, &names, scope, &nodes))
+                Some(explain(&term, &text, &names, scope, &nodes, steps_max))
             }),
         }
     }

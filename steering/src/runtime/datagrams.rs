@@ -68,6 +68,14 @@ impl Datagrams {
 pub(super) fn bind_both(
     listen: SocketAddr,
 ) -> io::Result<(std::net::TcpListener, std::net::UdpSocket)> {
+    bind_both_with(listen, |_| {})
+}
+
+/// The same, and lets somebody act `between` the one and the other.
+fn bind_both_with(
+    listen: SocketAddr,
+    mut between: impl FnMut(SocketAddr),
+) -> io::Result<(std::net::TcpListener, std::net::UdpSocket)> {
     // The port the kernel picks for one transport may be taken for the other: then another is picked.
     const TRIES: usize = 32;
     let mut tries = 0;
@@ -75,6 +83,7 @@ pub(super) fn bind_both(
         tries += 1;
         let listener = std::net::TcpListener::bind(listen)?;
         let address = SocketAddr::new(listen.ip(), listener.local_addr()?.port());
+        between(address);
         match std::net::UdpSocket::bind(address) {
             Ok(socket) => {
                 listener.set_nonblocking(true)?;
@@ -84,5 +93,28 @@ pub(super) fn bind_both(
             Err(error) if listen.port() != 0 || tries == TRIES => return Err(error),
             Err(_) => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_that_is_taken_in_between_costs_another_try() {
+        let any: SocketAddr = "127.0.0.1:0".parse().expect("an address");
+        let mut takers = Vec::new();
+        let bound = bind_both_with(any, |address| {
+            // Somebody else is faster, three times.
+            if takers.len() < 3 {
+                takers.push(std::net::UdpSocket::bind(address));
+            }
+        });
+        let (listener, socket) = bound.expect("a port of its own");
+        let address = listener.local_addr().expect("bound");
+        assert_eq!(address, socket.local_addr().expect("bound"));
+        assert_eq!(takers.len(), 3);
+        // A port that was asked for is not exchanged for another.
+        assert!(bind_both(address).is_err());
     }
 }

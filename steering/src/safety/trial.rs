@@ -27,6 +27,9 @@ pub(super) struct Neighbor<S: Service> {
     pub(super) local: Local<S>,
 }
 
+/// What is said of a property whose judgement took more steps than it may.
+pub(super) const CUT_OFF: &str = "it took more steps than it may";
+
 /// What a trial is made with.
 pub(super) struct Trial<'a, S: Service> {
     pub(super) me: NodeId,
@@ -41,7 +44,7 @@ pub(super) struct Trial<'a, S: Service> {
 pub(super) struct Verdict {
     /// What the event would break.
     pub(super) accusations: Vec<Accusation>,
-    /// Properties that could not be judged because they panicked, with what they said.
+    /// Properties that could not be judged because they panicked or took too long, with what is said of that.
     pub(super) unjudged: Vec<(String, String)>,
     /// How often the handler looked at dice or clock.
     pub(super) asked: u32,
@@ -92,7 +95,12 @@ impl<S: Service> Trial<'_, S> {
             return verdict;
         }
         for property in self.properties {
+            let cut_off = property.cut_off();
             let judged = in_silence(|| caught(|| self.accuse(property, before, after)));
+            if property.cut_off() > cut_off {
+                let name = property.name().to_owned();
+                verdict.unjudged.push((name, CUT_OFF.to_owned()));
+            }
             match judged {
                 Ok(accusations) => verdict.accusations.extend(accusations),
                 Err(Panicked(said)) => verdict.unjudged.push((property.name().to_owned(), said)),

@@ -7,6 +7,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod catalogue;
+mod cost;
 mod differential;
 mod explain;
 mod fuzz;

@@ -84,6 +84,10 @@ pub(crate) const ALL: &[Case] = &[
         "all_broken_properties_count_and_the_strictest_mode_decides",
         counts_all_broken,
     ),
+    (
+        "a_judgement_that_is_cut_off_is_unknown_and_told_once",
+        cuts_off_judgements,
+    ),
     ("too_many_vetoes_are_the_last_for_a_while", limits_vetoes),
     (
         "what_other_nodes_could_mend_is_not_refused",
@@ -738,6 +742,23 @@ fn unfit_rules() {
     fit.properties = "[[property]]\nname = \"x\"\nalways = \"nodes.all(n, n.count < 3)\"\n".into();
     check.set_rules(fit);
     vetoes(&mut check, 0, Message::Set(3), "x");
+}
+
+fn cuts_off_judgements() {
+    for form in FORMS {
+        let mut short = rules(form);
+        short.properties =
+            "[[property]]\nname = \"x\"\nsteps = 1\nalways = \"nodes.all(n, [1, 2, 3].all(i, n.count < i + 1))\"\n".into();
+        let mut check = check(short);
+        passes(&mut check, 0, Message::Set(10));
+        passes(&mut check, 0, Message::Set(11));
+        assert_eq!(failures(&mut check), [Failure::JudgementCutOff]);
+        let mut free = rules(form);
+        free.properties =
+            "[[property]]\nname = \"x\"\nsteps = 0\nalways = \"nodes.all(n, [1, 2, 3].all(i, n.count < i + 1))\"\n".into();
+        check.set_rules(free);
+        vetoes(&mut check, 0, Message::Set(10), "x");
+    }
 }
 
 fn forgets_stale() {

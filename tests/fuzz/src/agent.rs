@@ -247,8 +247,6 @@ fn stored_paths(input: &[u8]) {
     let now = Time::from_millis(1_000);
     controller.handle_host(now, hello());
     let ready = Ready {
-        service: "fuzz".to_owned(),
-        version: "1".to_owned(),
         properties: Vec::new(),
     };
     controller.handle_checker(now, ready.into());

@@ -11,6 +11,7 @@
 //! |---|---|
 //! | [`bytes`] | a neighbor's state, on which the service's own types panic, loop or abort when they read it |
 //! | [`judgements`] | a neighbor's state, on which properties and handlers do |
+//! | [`switch`] | a broken configuration, a lost key, a stopped agent, while somebody throws the switch |
 //!
 //! # How a case is added
 //!
@@ -35,3 +36,4 @@
 
 mod bytes;
 mod judgements;
+mod switch;

@@ -2,6 +2,7 @@
 
 mod configuration;
 mod failures;
+mod names;
 
 use crate::text;
 

@@ -127,6 +127,25 @@ pub(crate) fn sidecar_mistakes(pod: &Value) -> Vec<String> {
             "the folder of the socket is not shared",
         );
     }
+    // Agent and service must see one file under one path, or it switches only one of them off.
+    for key in ["kill_file", "switch_file"] {
+        let file = setting("steering", key);
+        let folder = file.as_str().and_then(|path| path.rsplit_once('/'));
+        let folder = folder.map_or("", |(folder, _)| folder);
+        let volume = |container: &Value| {
+            let mounts = list(&container["volumeMounts"]);
+            let mount = mounts.iter().find(|mount| mount["mountPath"] == folder)?;
+            mount["name"].as_str().map(str::to_owned)
+        };
+        let at_agent = volume(agent);
+        let everywhere = list(&pod["containers"])
+            .iter()
+            .all(|container| volume(container) == at_agent);
+        demand(
+            at_agent.is_some() && everywhere,
+            &format!("steering.{key} is not the same file in all containers"),
+        );
+    }
     let limit = agent["resources"]["limits"]["memory"].as_str();
     let checker = setting("checker", "memory_bytes").as_integer();
     demand(
@@ -198,6 +217,7 @@ fn mistakes_in_a_manifest_are_seen() {
         &format!("{service}/volumeMounts/0/mountPath"),
         json!("/run/other"),
     );
+    set(&format!("{service}/volumeMounts/1/name"), json!("scry-log"));
     set("/spec/template/spec/securityContext/runAsUser", json!(0));
     set("/spec/template/spec/volumes/0/name", json!("other"));
     let mut gated = right.clone();

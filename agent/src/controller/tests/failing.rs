@@ -32,6 +32,36 @@ fn a_crash_of_the_checker_costs_one_run() {
 }
 
 #[test]
+fn judgements_that_are_cut_off_are_told_now_and_then() {
+    let mut bench = Bench::steering();
+    for _ in 0..3 {
+        let run = bench.begin();
+        bench.checker(Report {
+            cut_off: vec!["one root".to_owned()],
+            ..report(run, Ended::Budget)
+        });
+    }
+    assert_eq!(failures(&bench, "judgement-cut-off"), 1);
+    bench.pass(60_000);
+    let run = bench.begin();
+    bench.checker(Report {
+        cut_off: vec!["one root".to_owned()],
+        ..report(run, Ended::Budget)
+    });
+    assert_eq!(failures(&bench, "judgement-cut-off"), 2);
+}
+
+#[test]
+fn a_checker_of_another_program_is_told() {
+    let mut bench = Bench::steering();
+    bench.controller.handle_checker_differs();
+    bench.drain();
+    assert_eq!(failures(&bench, "checker-differs"), 1);
+    bench.begin();
+    assert_eq!(bench.jobs.len(), 1, "it is asked all the same");
+}
+
+#[test]
 fn a_job_that_was_not_sent_costs_its_run_alone() {
     let mut bench = Bench::steering();
     let run = bench.begin();
@@ -172,18 +202,34 @@ fn a_host_that_went_takes_its_filters_along_and_gets_none_from_an_old_snapshot()
 
 #[test]
 fn a_host_is_greeted_with_mode_and_rules() {
-    let mut bench = Bench::bare(Options::default(), Paths::default());
+    let options = Options {
+        switches: vec!["/run/scry/off".to_owned()],
+        ..Options::default()
+    };
+    let mut bench = Bench::bare(options, Paths::default());
     bench.attach("1");
     let greeting: Vec<bool> = bench
         .host
         .iter()
         .map(|message| match message {
             AgentToHost::Welcome(welcome) => welcome.mode == Mode::Audit,
+            AgentToHost::Switches(switches) => switches.files == ["/run/scry/off"],
             AgentToHost::Rules(rules) => rules.deadline_ms > 0,
             _ => false,
         })
         .collect();
-    assert_eq!(greeting, [true, true]);
+    assert_eq!(greeting, [true; 3]);
+    // Another file is told at once.
+    bench.clear();
+    let options = Options {
+        switches: vec!["/run/scry/other".to_owned()],
+        ..bench.controller.options().clone()
+    };
+    let now = bench.now;
+    bench.controller.handle_options(now, options);
+    bench.drain();
+    let told = |message: &AgentToHost| matches!(message, AgentToHost::Switches(switches) if switches.files == ["/run/scry/other"]);
+    assert!(bench.host.iter().any(told));
 }
 
 #[test]

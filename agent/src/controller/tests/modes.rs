@@ -34,13 +34,13 @@ fn the_lowest_of_all_sides_counts_for_filters_vetoes_and_jobs() {
                     ..Options::default()
                 });
                 let now = bench.now;
-                let allowed = bench
+                let set_to = bench
                     .controller
                     .handle_operator(now, Some("one root"), set)
                     .unwrap();
                 let lowest = file.min(configured).min(set);
-                assert_eq!(allowed.mode, lowest);
-                assert_eq!(allowed.why.is_none(), lowest == Mode::Steer);
+                assert_eq!(set_to.allowed.mode, lowest);
+                assert_eq!(set_to.allowed.why.is_none(), lowest == Mode::Steer);
                 bench.drain();
                 assert_eq!(told(&bench, "one root"), Some(lowest));
                 bench.snapshot();
@@ -143,7 +143,7 @@ fn what_an_operator_set_stays_unless_the_file_says_something_new_about_it() {
     let now = bench.now;
     for name in ["one root", "no cycle"] {
         let set = bench.controller.handle_operator(now, Some(name), Mode::Off);
-        assert_eq!(set.unwrap().mode, Mode::Off);
+        assert_eq!(set.unwrap().allowed.mode, Mode::Off);
     }
     bench.controller.handle_options(now, options(Mode::Steer));
     assert_eq!(bench.controller.mode_of("no cycle"), Mode::Off);

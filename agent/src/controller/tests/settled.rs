@@ -115,7 +115,7 @@ fn other_rules_another_life_and_a_filter_that_ended_make_the_same_worth_a_search
     bench.controller.handle_options(now, options);
     searched(&mut bench, "other options");
     let audit = bench.controller.handle_mode(now, None, Mode::Audit, "me");
-    assert_eq!(audit.unwrap().mode, Mode::Audit);
+    assert_eq!(audit.unwrap().allowed.mode, Mode::Audit);
     searched(&mut bench, "another mode");
     bench.attach("1");
     searched(&mut bench, "another life");

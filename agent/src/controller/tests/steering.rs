@@ -342,12 +342,13 @@ fn lowering_a_mode_withdraws_what_is_above_it_at_once() {
     bench.find(7);
     bench.clear();
     let now = bench.now;
-    bench
+    let lowered = bench
         .controller
         .handle_mode(now, Some("one root"), Mode::Audit, "test")
         .unwrap();
     bench.drain();
     assert_eq!(bench.withdrawn().len(), 1);
+    assert_eq!(lowered.filters_fell, 1);
     assert_eq!(bench.kinds(), ["mode", "filter-lapsed"]);
     let rules = |message: &AgentToHost| matches!(message, AgentToHost::Rules(_));
     assert!(
@@ -355,7 +356,8 @@ fn lowering_a_mode_withdraws_what_is_above_it_at_once() {
         "the immediate check obeys it too"
     );
     let off = bench.controller.handle_mode(now, None, Mode::Off, "test");
-    assert_eq!(off.unwrap().mode, Mode::Off);
+    let off = off.unwrap();
+    assert_eq!((off.allowed.mode, off.filters_fell), (Mode::Off, 0));
     bench.drain();
     assert_eq!(bench.cancels, [run]);
     let off =

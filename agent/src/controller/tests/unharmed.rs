@@ -100,7 +100,7 @@ fn it_is_back_after_the_pause_or_when_an_operator_says_so() {
     let set = bench
         .controller
         .handle_operator(now, Some("one root"), Mode::Steer);
-    assert_eq!(set.unwrap().mode, Mode::Steer);
+    assert_eq!(set.unwrap().allowed.mode, Mode::Steer);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::os::unix::net::UnixStream;
@@ -28,6 +29,34 @@ pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
         assert!(Instant::now() < end, "in vain: {what}");
         std::thread::sleep(LOOK_EVERY);
     }
+}
+
+/// Finds addresses that are free for TCP and UDP, for processes that are started again where they were. They are below those
+/// that the system hands out by itself, so nobody gets one by chance while no process holds it.
+fn free_addresses(count: usize) -> Vec<SocketAddr> {
+    const LOWEST: u64 = 10_000;
+    let range = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
+    let handed_out = range
+        .split_whitespace()
+        .next()
+        .and_then(|low| low.parse().ok());
+    let span = handed_out.unwrap_or(32_768_u64).max(LOWEST + 1_000) - LOWEST;
+    // Another place for each process: several may look at once.
+    let begin = RandomState::new().build_hasher().finish() % span;
+    let mut held = Vec::new();
+    for step in 0..span {
+        let port = (LOWEST + (begin + step) % span) as u16;
+        let address = SocketAddr::from(([127, 0, 0, 1], port));
+        // All are held until all are found, so that none is found twice.
+        if let (Ok(listener), Ok(socket)) = (TcpListener::bind(address), UdpSocket::bind(address)) {
+            held.push((address, listener, socket));
+        }
+        if held.len() == count {
+            break;
+        }
+    }
+    assert_eq!(held.len(), count, "there are free ports");
+    held.into_iter().map(|(address, ..)| address).collect()
 }
 
 /// What a node has said of itself.
@@ -64,15 +93,8 @@ impl Cluster {
             .output()
             .unwrap();
         assert!(made.status.success(), "{made:?}");
-        // All are held until all are found, so that no port is found twice.
-        let listeners: Vec<TcpListener> = (0..SIZE)
-            .map(|_| TcpListener::bind("127.0.0.1:0").unwrap())
-            .collect();
-        let sockets: Vec<UdpSocket> = (0..SIZE)
-            .map(|_| UdpSocket::bind("127.0.0.1:0").unwrap())
-            .collect();
-        let addresses = listeners.iter().map(|it| it.local_addr().unwrap());
-        let agents: Vec<SocketAddr> = sockets.iter().map(|it| it.local_addr().unwrap()).collect();
+        let mut addresses = free_addresses(2 * SIZE as usize);
+        let agents = addresses.split_off(SIZE as usize);
         let mut cluster = Self {
             folder,
             addresses: (1..=SIZE).zip(addresses).collect(),
@@ -82,7 +104,6 @@ impl Cluster {
         for node in 1..=SIZE {
             cluster.configure(node, &agents);
         }
-        drop((listeners, sockets));
         for node in 1..=SIZE {
             cluster.start_agent(node);
             cluster.start_node(node);
@@ -185,8 +206,6 @@ impl Cluster {
             .args(["--setup", &setup.to_string()])
             .arg("--agent")
             .arg(folder.join("host.sock"))
-            .arg("--kill-file")
-            .arg(self.kill_file(node))
             .arg("--disk")
             .arg(folder.join("disk"));
         for (peer, address) in self.addresses.iter().filter(|(id, _)| **id != node) {

@@ -3,21 +3,23 @@
 use std::collections::BTreeMap;
 use std::io::BufRead;
 use std::net::SocketAddr;
-use std::sync::mpsc as lines;
 use std::thread;
+use std::time::Duration;
 
 use scry_protocol::NodeId;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use crate::cli::node::say;
+use crate::cli::node::printer::Printer;
 use crate::program::Program;
 use crate::runtime::report::json_of;
 use crate::runtime::{Emulation, Gone, Handle};
 
 /// How many lines may wait.
 const LINES_MAX: usize = 64;
+/// How long to wait for room for an answer, each time.
+const ROOM_WAIT: Duration = Duration::from_millis(20);
 
 /// What a line says.
 #[derive(Debug, Deserialize)]
@@ -78,7 +80,7 @@ struct Links {
 }
 
 /// Does what the lines on standard input say, and returns when they end or the node shall.
-pub(super) async fn obey<S: Program>(handle: &Handle<S>, lines: &lines::Sender<String>) {
+pub(super) async fn obey<S: Program>(handle: &Handle<S>, printer: &Printer) {
     let (sender, mut orders) = mpsc::channel(LINES_MAX);
     // Standard input cannot be waited for otherwise; the thread ends with it or with the process.
     thread::spawn(move || {
@@ -96,9 +98,13 @@ pub(super) async fn obey<S: Program>(handle: &Handle<S>, lines: &lines::Sender<S
             Ok(order) => perform(handle, order).await,
             Err(error) => Err(error.to_string()),
         };
-        match answer {
-            Ok(done) => say(lines, &json!({ "done": done })),
-            Err(error) => say(lines, &json!({ "error": error })),
+        let answer = match answer {
+            Ok(done) => json!({ "done": done }),
+            Err(error) => json!({ "error": error }),
+        };
+        // Whoever gives orders gets every answer, and gives the next one when he reads; the node goes on meanwhile.
+        while !printer.say_answer(&answer) {
+            tokio::time::sleep(ROOM_WAIT).await;
         }
         if last {
             return;

@@ -44,6 +44,14 @@ fn sets(function: Function, arguments: &[Term], position: Position) -> Code {
                 _ => None,
             })
             .collect();
+        let compared = match lists.as_deref() {
+            Some([(items, _)]) => items.len().saturating_mul(items.len()),
+            Some([(a, _), (b, _)]) => a.len().saturating_mul(b.len()),
+            _ => 0,
+        };
+        if !frame.take_steps(compared) {
+            return Value::Unknown;
+        }
         let (answer, is_final) = match lists.as_deref() {
             Some([(items, is_open)]) => {
                 let is_new = |(at, item): (usize, &Value)| !has(&items[..at], item);

@@ -28,7 +28,7 @@ fn sources(folder: &str) -> Vec<(String, String)> {
 }
 
 /// Reads the sources of a crate without its tests: neither those in files of their own nor those at the foot of a file.
-fn code(folder: &str) -> Vec<(String, String)> {
+pub(super) fn code(folder: &str) -> Vec<(String, String)> {
     let mut read = sources(folder);
     read.retain(|(path, _)| !path.ends_with("tests.rs") && !path.contains("/tests/"));
     for (_, source) in &mut read {
@@ -174,7 +174,7 @@ fn every_failure_has_tests_and_they_are_tests() {
 }
 
 /// Returns the names under which failures are counted.
-fn counted() -> BTreeSet<String> {
+pub(super) fn counted() -> BTreeSet<String> {
     let literal = |rest: &str| {
         let rest = rest.trim_start().strip_prefix('"')?;
         Some(rest.split('"').next()?.to_owned())
