@@ -42,6 +42,13 @@ impl Active {
         self.until.after_millis(OVERDUE_MS)
     }
 
+    /// Tells whether a run that has not proved it again says by that that the danger is over. One that was cut short says so
+    /// only by its replays.
+    fn is_dropped_by(&self, run: &Run) -> bool {
+        let unproved = self.run != run.id && self.is_judged_by(run);
+        unproved && (!run.cut_short || self.prevents.is_empty())
+    }
+
     /// Tells whether a run can say that the danger is over. One whose snapshot lacks a node with whose state the filter
     /// was proved, because nothing was heard of it, cannot: that node may be just as it was, and who is cut off is often
     /// the very one that a violation is about.
@@ -375,7 +382,7 @@ impl Controller {
         let unproved = self
             .active
             .iter()
-            .filter(|(_, active)| active.run != run.id && active.is_judged_by(run));
+            .filter(|(_, active)| active.is_dropped_by(run));
         let unproved: Vec<FilterId> = unproved.map(|(id, _)| *id).collect();
         self.withdraw(&unproved, "not-proved-again");
         u32::try_from(unproved.len()).unwrap_or(u32::MAX)

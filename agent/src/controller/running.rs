@@ -3,7 +3,7 @@
 use scry::trace;
 use scry_protocol::filter::Filter;
 use scry_protocol::limit::{PATHS_MAX, SNAPSHOT_FRAME_BYTES_MAX, TEXT_BYTES_MAX};
-use scry_protocol::link::checker::{Cancel, Found, PastPath, Progress, Replayed, Report};
+use scry_protocol::link::checker::{Cancel, Ended, Found, PastPath, Progress, Replayed, Report};
 use scry_protocol::link::host::{Neighbor, Surroundings};
 use scry_protocol::record::{Absent, Shown};
 use scry_protocol::snapshot::Missing;
@@ -46,6 +46,8 @@ pub(super) struct Run {
     /// Nodes that its snapshot shows, and neighbors of which it only says that they were not heard.
     pub(super) shown: BTreeSet<NodeId>,
     pub(super) unheard: BTreeSet<NodeId>,
+    /// Whether its search ended before it had visited everything within its depth.
+    pub(super) cut_short: bool,
     pub(super) states: u64,
     pub(super) depth: u32,
     replayed: u32,
@@ -300,6 +302,7 @@ impl Controller {
                 .filter(|missing| missing.reason.is_unheard())
                 .map(|missing| missing.node)
                 .collect(),
+            cut_short: false,
             states: 0,
             depth: 0,
             replayed: 0,
@@ -533,9 +536,10 @@ impl Controller {
         };
         run.states = report.progress.states;
         run.depth = report.progress.depth;
+        run.cut_short = matches!(report.ended, Ended::Budget | Ended::Cancelled);
         self.counts.runs_finished += 1;
         let ended = Word(report.ended).to_string();
-        if report.ended == scry_protocol::link::checker::Ended::Unreadable {
+        if report.ended == Ended::Unreadable {
             self.fail_open("job-unreadable", 1, report.detail.clone());
         }
         let lasting = report.lasting.into_iter();

@@ -149,6 +149,22 @@ fn a_103_a_run_that_does_not_see_a_node_says_nothing_about_dangers_that_involve_
 }
 
 #[test]
+fn a_103_a_search_that_was_cut_short_takes_back_only_what_its_replay_shows_to_be_over() {
+    let mut bench = Bench::steering();
+    bench.begin();
+    bench.find(7);
+    bench.end();
+    let id = bench.installed()[0].id;
+    let run = bench.begin();
+    bench.checker(report(run, Ended::Budget));
+    assert_eq!(bench.withdrawn(), [], "it may not have come so far");
+    let run = bench.begin();
+    bench.checker(replayed(run, 7, false, Vec::new()));
+    bench.checker(report(run, Ended::Budget));
+    assert_eq!(bench.withdrawn(), [id]);
+}
+
+#[test]
 fn a_103_a_node_that_is_no_neighbor_any_more_keeps_no_filter_in_force() {
     let mut bench = Bench::steering();
     bench.begin();
