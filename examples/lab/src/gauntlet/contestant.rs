@@ -259,6 +259,7 @@ impl Contestant for RandTree {
             bugs: randtree::Bugs {
                 update_sibling: buggy,
                 new_root: buggy,
+                promote: buggy,
                 ..randtree::Bugs::default()
             },
             ..randtree::Setup::default()
