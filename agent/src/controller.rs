@@ -7,6 +7,7 @@
 //! |---|---|
 //! | `running` | runs: a snapshot becomes a job, the checker's words become decisions |
 //! | `settled` | snapshots that show nothing new |
+//! | `left_out` | members whose states take a checker down |
 //! | `leases` | filters: vetting, installing, renewing, withdrawing |
 //! | `sharing` | paths to and from neighbors |
 //! | `modes` | how much may be done, globally and per property |
@@ -34,6 +35,7 @@
 pub mod disk;
 pub mod harm;
 mod leases;
+mod left_out;
 pub mod measured;
 mod modes;
 pub mod paths;
@@ -352,6 +354,10 @@ pub struct Controller {
     harm: harm::Ledger,
     /// Properties that had no answer in the last run, by name.
     unjudged: BTreeMap<String, unjudged::Unjudged>,
+    /// Members that runs go on without.
+    left_out: BTreeMap<NodeId, left_out::Absence>,
+    /// Properties that panicked in the last run.
+    panicked: BTreeSet<String>,
     /// Before when no further snapshot is asked for because a filter acted.
     gather_after: Time,
     counts: Counts,
@@ -387,6 +393,8 @@ impl Controller {
             set_modes: BTreeMap::new(),
             service_names: None,
             unjudged: BTreeMap::new(),
+            left_out: BTreeMap::new(),
+            panicked: BTreeSet::new(),
             gather_after: Time::from_millis(0),
             counts: Counts {
                 // So that each is there to be watched before it happens.
@@ -731,5 +739,6 @@ fn failure_name(failure: Failure) -> &'static str {
         Failure::PropertyPanicked => "property-panicked",
         Failure::VetoesDisarmed => "vetoes-disarmed",
         Failure::JudgementCutOff => "judgement-cut-off",
+        Failure::PropertyLate => "property-late",
     }
 }

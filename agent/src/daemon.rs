@@ -99,6 +99,8 @@ pub(crate) enum Fact {
     CheckerGone {
         /// Why.
         why: String,
+        /// On whose states it was at work; `None` is everybody's.
+        blamed: Vec<Option<NodeId>>,
     },
     /// The checker runs another program than the service.
     CheckerDiffers,

@@ -7,8 +7,9 @@
 use scry_protocol::{Content, Incarnation, NodeId};
 use serde::{Deserialize, Serialize};
 
-use crate::model::handler::Local;
+use crate::model::handler::{Local, in_silence};
 use crate::model::network::Connection;
+use crate::runtime::run::{Panicked, caught};
 use crate::service::Service;
 
 /// A running node.
@@ -111,6 +112,50 @@ pub fn write_with<S: Service>(
     let written = Written(setup, &local.service, local.ticks, streams, kept);
     let state = rmp_serde::to_vec(&written)?;
     Ok((state, rmp_serde::to_vec(&(&local.timers, readings))?))
+}
+
+/// Reads a node back from a checkpoint of another node, and does with it once all that will be done with it later: whatever
+/// the service's own code does about it, it does here, and a panic is an error.
+///
+/// What cannot be caught (an abort, a stack that is used up, a loop without end) still happens. Where that must not be, this
+/// runs in a process that is there for it.
+///
+/// # Errors
+///
+/// What is wrong with it.
+pub fn vet<S: Service>(content: &Content) -> Result<(S::Setup, Captured<S>), String> {
+    in_silence(|| {
+        let read = match caught(|| read::<S>(content)) {
+            Ok(read) => read.map_err(|error| error.to_string())?,
+            Err(Panicked(said)) => return Err(format!("the service panics on it: {said}")),
+        };
+        let used = caught(|| {
+            use std::fmt::Write;
+            let (setup, captured) = &read;
+            let copy = (setup.clone(), captured.clone());
+            // That it differs from its copy is odd and no harm; that comparing panics would be.
+            let _ = copy.1 == *captured;
+            let _ = write!(Nowhere, "{copy:?}");
+            let _ = write_with(setup, &captured.local, &[], &[], None);
+        });
+        match used {
+            Ok(()) => Ok(read),
+            Err(Panicked(said)) => {
+                // It may panic once more when it is dropped, so it never is.
+                std::mem::forget(read);
+                Err(format!("the service panics on it: {said}"))
+            }
+        }
+    })
+}
+
+/// Takes a text and keeps nothing.
+struct Nowhere;
+
+impl std::fmt::Write for Nowhere {
+    fn write_str(&mut self, _: &str) -> std::fmt::Result {
+        Ok(())
+    }
 }
 
 /// Reads a node back from its checkpoint, with the settings it runs with.

@@ -24,13 +24,16 @@ pub mod start;
 use std::collections::BTreeSet;
 
 use scry_protocol::filter::Mode;
-use scry_protocol::limit::{FILTERS_MAX, NAME_BYTES_MAX, PROPERTIES_MAX, TEXT_BYTES_MAX};
+use scry_protocol::limit::{
+    FILTERS_MAX, MEMBERS_MAX, NAME_BYTES_MAX, PROPERTIES_MAX, TEXT_BYTES_MAX,
+};
 use scry_protocol::link::checker::{
-    CheckerToAgent, Ended, Found, Job, Lasting, Progress, Replayed, Report, Unjudged,
+    CheckerToAgent, Ended, Found, Job, Lasting, LeftOut, Progress, Replayed, Report, Unjudged,
     Violation as Told,
 };
 use scry_protocol::{NodeId, ViolationId};
 
+use crate::blame;
 use crate::checker::remedy::{ProofTime, Prover, Remedies};
 use crate::checker::replay::Replay;
 use crate::checker::start::Start;
@@ -39,7 +42,8 @@ use crate::model::event::Step;
 use crate::model::fault::Faults;
 use crate::model::simulation::Simulation;
 use crate::properties;
-use crate::property::{Property, Scope};
+use crate::property::{Panics, Property, Scope};
+use crate::runtime::run::{Panicked, caught};
 use crate::service::Service;
 use crate::timing::find::{Settled, settle};
 use crate::timing::{Clock, DRIFT_PPM_MAX, Layout, MS_MAX, Time};
@@ -101,27 +105,35 @@ impl<S: Service> Checker<S> {
 
     /// Carries out a job: tells what it finds while it goes on, and ends with a report.
     pub fn run(&mut self, job: &Job, shell: &mut dyn Shell) {
+        let panics = Panics::default();
         let restored = self.compiled(&job.properties).and_then(|mut compiled| {
             let start = start::restore::<S>(&job.snapshot, faults_of(job), &clock_of(job));
             let mut start = start.map_err(|error| error.to_string())?;
             if !job.whole {
                 start.state = start.state.in_scope(Scope::Partial);
             }
-            compiled.properties = judged(job, compiled.properties);
+            compiled.properties = judged(job, compiled.properties, &panics);
+            compiled.goals = contained(compiled.goals, &panics);
             Ok((compiled, start))
         });
         let mut counts = Counts::default();
         let mut lasting = Vec::new();
         let mut unjudged = Vec::new();
         let mut cut_off = Vec::new();
+        let mut out = Vec::new();
         let (ended, violations, unconfirmed, detail) = match restored {
             Err(reason) => (Ended::Unreadable, 0, 0, reason),
             Ok((
                 Compiled {
                     properties, goals, ..
                 },
-                Start { state, remarks },
+                Start {
+                    state,
+                    remarks,
+                    left_out,
+                },
             )) => {
+                out = left_out;
                 let mut run = Run {
                     job,
                     threads: self.threads,
@@ -137,7 +149,7 @@ impl<S: Service> Checker<S> {
                     unjudged: Vec::new(),
                 };
                 let before: Vec<u64> = run.properties.iter().map(Property::cut_off).collect();
-                let ended = run.all(&mut counts);
+                let ended = run.all_contained(&mut counts, &mut out);
                 cut_off = newly_cut_off(&run.properties, &before);
                 lasting = std::mem::take(&mut run.lasting);
                 unjudged = std::mem::take(&mut run.unjudged);
@@ -156,6 +168,8 @@ impl<S: Service> Checker<S> {
             lasting,
             unjudged,
             cut_off,
+            left_out: left_out(out),
+            panicked: panicked(&panics),
         }));
     }
 
@@ -208,6 +222,20 @@ impl<S: Service> Run<'_, S> {
     fn all(&mut self, counts: &mut Counts) -> Ended {
         self.replay_all();
         self.search(counts)
+    }
+
+    /// As [`all`](Self::all). A panic of the service's own code ends the run, and nothing else; on whose state it was is told.
+    fn all_contained(&mut self, counts: &mut Counts, out: &mut Vec<(NodeId, String)>) -> Ended {
+        match caught(|| self.all(counts)) {
+            Ok(ended) => ended,
+            Err(Panicked(said)) => {
+                let node = blame::take().and_then(|blame| blame.node);
+                let node = node.filter(|node| *node != self.me());
+                out.extend(node.map(|node| (node, format!("the run panicked: {said}"))));
+                self.remarks.push(format!("the run panicked: {said}"));
+                Ended::Unreadable
+            }
+        }
     }
 
     fn me(&self) -> NodeId {
@@ -479,9 +507,40 @@ impl<S: Service> Run<'_, S> {
 }
 
 /// Lists the properties that a job is about.
-fn judged<S: Service>(job: &Job, mut properties: Vec<Property<S>>) -> Vec<Property<S>> {
+fn judged<S: Service>(
+    job: &Job,
+    mut properties: Vec<Property<S>>,
+    panics: &Panics,
+) -> Vec<Property<S>> {
     properties.retain(|property| !is_off(job, property.name()));
+    contained(properties, panics)
+}
+
+fn contained<S: Service>(properties: Vec<Property<S>>, panics: &Panics) -> Vec<Property<S>> {
+    let properties = properties.into_iter();
     properties
+        .map(|property| property.contained(panics))
+        .collect()
+}
+
+fn left_out(mut members: Vec<(NodeId, String)>) -> Vec<LeftOut> {
+    members.truncate(MEMBERS_MAX);
+    let members = members.into_iter();
+    members
+        .map(|(node, why)| LeftOut {
+            node,
+            why: cut(why, NAME_BYTES_MAX),
+        })
+        .collect()
+}
+
+fn panicked(panics: &Panics) -> Vec<Unjudged> {
+    let all = panics.take().into_iter().take(PROPERTIES_MAX);
+    all.map(|(property, said)| Unjudged {
+        property: cut(property, NAME_BYTES_MAX),
+        why: cut(said, NAME_BYTES_MAX),
+    })
+    .collect()
 }
 
 fn is_off(job: &Job, property: &str) -> bool {

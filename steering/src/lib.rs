@@ -27,6 +27,7 @@
 //! | [`explore`] | strategies that search those integers |
 //! | [`timing`] | paths laid out in time: whether there are times for their events, and which |
 //! | [`checkpoint`] | checkpoints, neighborhoods and consistent snapshots, as cores without IO |
+//! | [`blame`] | whose state a process was working on when it died |
 //! | [`capture`] | a running node as bytes and back: what a checkpoint carries of it |
 //! | [`checker`], [`mod@enter`] | the search beside a running service: a snapshot in, violations and their remedies out |
 //! | [`hook`] | the host's side of steering: stamps, checkpoints, filters, and the link to the agent |
@@ -35,6 +36,7 @@
 //! | [`trace`] | a predicted path spelled out, for people and for other machines |
 //! | [`program`], [`cli`] | what a service adds to get a command line, and that command line |
 
+pub mod blame;
 pub mod capture;
 pub mod checker;
 pub mod checkpoint;

@@ -17,14 +17,18 @@
 //! - in a property file the expression itself shows it: what was found counts, what was not found is unknown.
 
 use std::any::Any;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::hash::{Hash, Hasher};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rustc_hash::FxHasher;
 use scry_protocol::NodeId;
 
+use crate::blame::{self, Phase, SOME_PROPERTY};
+use crate::model::handler::in_silence;
 use crate::properties::StepLimit;
+use crate::runtime::run::{Panicked, caught};
 use crate::service::Service;
 
 /// What a property sees of one node.
@@ -223,6 +227,76 @@ impl<S: Service> Property<S> {
         self
     }
 
+    /// Returns the same property for states that other nodes sent: where it panics it is unknown, and `panicked` learns what
+    /// it said. While it looks at a node's state, that is [noted](crate::blame).
+    #[must_use]
+    pub(crate) fn contained(self, panicked: &Panics) -> Self {
+        let name: Arc<str> = self.name.as_str().into();
+        let tell = {
+            let (name, panicked) = (name.clone(), panicked.clone());
+            move |Panicked(said)| panicked.note(&name, said)
+        };
+        let project = |project: Project<S>| -> Project<S> {
+            let tell = tell.clone();
+            Arc::new(move |view| {
+                contain(Some(view.id), || project(view)).unwrap_or_else(|said| {
+                    tell(said);
+                    Some(Projection::new(Unseen))
+                })
+            })
+        };
+        let shape = match self.shape {
+            Shape::Node(judge) => {
+                let tell = tell.clone();
+                Shape::Node(Arc::new(move |view: &View<'_, S>| {
+                    contain(Some(view.id), || judge(view)).unwrap_or_else(|said| {
+                        tell(said);
+                        Judgement::Unknown
+                    })
+                }))
+            }
+            Shape::Pair(read, judge) => {
+                let tell = tell.clone();
+                let judge: JudgePair = Arc::new(move |left, right| {
+                    if left.1.is_unseen() || right.1.is_unseen() {
+                        return Judgement::Unknown;
+                    }
+                    contain(None, || judge(left, right)).unwrap_or_else(|said| {
+                        tell(said);
+                        Judgement::Unknown
+                    })
+                });
+                Shape::Pair(project(read), judge)
+            }
+            Shape::Global(read, judge) => {
+                let tell = tell.clone();
+                let judge: JudgeAll = Arc::new(move |scope, all| {
+                    if all.iter().any(|(_, projection)| projection.is_unseen()) {
+                        return Judgement::Unknown;
+                    }
+                    contain(None, || judge(scope, all)).unwrap_or_else(|said| {
+                        tell(said);
+                        Judgement::Unknown
+                    })
+                });
+                Shape::Global(project(read), judge)
+            }
+        };
+        let explain = self.explain.map(|explain| -> Explain<S> {
+            Arc::new(move |scope, views| {
+                contain(None, || explain(scope, views)).unwrap_or_else(|Panicked(said)| {
+                    format!("what is wrong cannot be said: {said}")
+                })
+            })
+        });
+        Self {
+            name: self.name,
+            shape,
+            explain,
+            limit: self.limit,
+        }
+    }
+
     /// Returns the name: a sentence that says what holds.
     pub fn name(&self) -> &str {
         &self.name
@@ -269,6 +343,35 @@ impl<S: Service> Property<S> {
     }
 }
 
+/// Lets a property look at a node's state, or at several nodes'.
+fn contain<R>(node: Option<NodeId>, look: impl FnOnce() -> R) -> Result<R, Panicked> {
+    in_silence(|| blame::on(Phase::Judging(SOME_PROPERTY), node, || caught(look)))
+}
+
+/// What a property is taken to read of a node where it panics.
+#[derive(Eq, Hash, PartialEq)]
+struct Unseen;
+
+/// What properties said when they panicked, each once.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Panics {
+    said: Arc<Mutex<BTreeMap<String, String>>>,
+}
+
+impl Panics {
+    fn note(&self, property: &str, said: String) {
+        let mut all = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        if !all.contains_key(property) {
+            all.insert(property.to_owned(), said);
+        }
+    }
+
+    /// Takes what was said, by property.
+    pub(crate) fn take(&self) -> BTreeMap<String, String> {
+        std::mem::take(&mut self.said.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
 fn projections<S: Service>(
     views: &[View<'_, S>],
     project: &Project<S>,
@@ -310,6 +413,10 @@ impl Projection {
     /// Returns the value if it is of this type.
     pub fn value<P: 'static>(&self) -> Option<&P> {
         self.value.downcast_ref()
+    }
+
+    fn is_unseen(&self) -> bool {
+        self.value::<Unseen>().is_some()
     }
 
     fn expect_value<P: 'static>(&self) -> &P {

@@ -18,6 +18,7 @@
 //! | `share`, `patience`, `limit` | how much time may be spent, how much held, how much refused |
 //! | `auditor` | trials beside the event path |
 //! | `memory` | verdicts that need not be asked for again |
+//! | `vetting` | neighbors' states, tried where they can do no harm before they are worked with |
 //! | `child` | a trial in a forked process, with a deadline |
 //! | `speculator` | the small process that forks in the host's place, ahead of the question |
 //!
@@ -32,28 +33,28 @@ mod share;
 mod speculator;
 mod trial;
 mod trials;
+mod vetting;
 
 use std::collections::{BTreeSet, VecDeque};
 use std::path::PathBuf;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use scry_protocol::filter::Mode;
-use scry_protocol::link::host::{Failure, Isolate, Outcome, Rules, Surroundings, Veto};
+use scry_protocol::link::host::{Failure, Outcome, Rules, Surroundings, Veto};
 use scry_protocol::{NodeId, Times, Transport};
 
 use crate::checkpoint::Time;
-use crate::context::Dice;
 use crate::hook::{Request, kind_of};
 use crate::model::event::Input;
 use crate::model::handler::{Local, in_silence};
-use crate::property::{Projection, Shape, View};
+use crate::property::{Projection, Property, Shape, View};
 use crate::runtime::guard::{Examined, Guard, Notice, Refusal, Reviewed, Scene};
-use crate::runtime::run::{caught, run};
-use crate::safety::auditor::{Audited, Auditor, Copied};
+use crate::runtime::run::caught;
+use crate::safety::auditor::{Audited, Auditor, Copied, TRIAL_MAX};
 use crate::safety::limit::{Allowance, VetoCounts};
 use crate::safety::patience::Patience;
 use crate::safety::share::Share;
-use crate::safety::trial::{Accusation, Verdict};
+use crate::safety::trial::{Accusation, How, Trouble, Verdict};
 use crate::safety::trials::{Case, Trials, Tried};
 use crate::service::Service;
 
@@ -64,6 +65,10 @@ pub use speculator::serve;
 const NOTICES_MAX: usize = 256;
 /// That the share of time is used up is said again after so long.
 const SHARE_TOLD_MS: u64 = 60_000;
+/// How many threads of the audit may be given up before there is no audit any more, and how long after one of them another is
+/// started.
+const STUCK_MAX: u32 = 3;
+const STUCK_PAUSE: Duration = Duration::from_secs(60);
 
 /// Tries handlers before they run.
 pub struct SafetyCheck<S: Service> {
@@ -71,6 +76,9 @@ pub struct SafetyCheck<S: Service> {
     executable: Option<PathBuf>,
     trials: Trials<S>,
     auditor: Option<Auditor<S>>,
+    /// How many of its threads were given up, and before when there is no other.
+    stuck_count: u32,
+    stuck_until: Option<Instant>,
     /// Whether any property may stop an event, if the mode allows it: known before each event.
     acts: bool,
     share: Share,
@@ -100,6 +108,8 @@ impl<S: Service> SafetyCheck<S> {
             trials: Trials::new(me, executable.clone()),
             executable,
             auditor: None,
+            stuck_count: 0,
+            stuck_until: None,
             acts: false,
             share: Share::default(),
             patience: Patience::default(),
@@ -160,6 +170,7 @@ impl<S: Service> SafetyCheck<S> {
         if self.auditor.is_none() {
             self.start_auditor();
         }
+        self.give_up_stuck();
         match &self.auditor {
             Some(auditor) if auditor.is_free() => auditor.attempt(Copied {
                 setup: scene.setup.clone(),
@@ -172,8 +183,28 @@ impl<S: Service> SafetyCheck<S> {
         }
     }
 
+    /// Gives up an audit that does not come back from an event.
+    fn give_up_stuck(&mut self) {
+        let Some(auditor) = self.auditor.take_if(|auditor| auditor.is_stuck(TRIAL_MAX)) else {
+            return;
+        };
+        auditor.give_up();
+        self.stuck_count += 1;
+        self.stuck_until = Some(Instant::now() + STUCK_PAUSE * self.stuck_count);
+        let rest = match self.stuck_count < STUCK_MAX {
+            true => "another is started later",
+            false => "there is no more audit until the service is started anew",
+        };
+        let detail = format!("a thread of the audit did not come back from an event; {rest}");
+        self.fail(Failure::CheckLate, detail);
+    }
+
     #[cold]
     fn start_auditor(&mut self) {
+        let resting = self.stuck_until.is_some_and(|until| Instant::now() < until);
+        if resting || self.stuck_count >= STUCK_MAX {
+            return;
+        }
         match Auditor::start(self.me, self.executable.clone()) {
             Ok(auditor) => {
                 auditor.set_rules(self.trials.rules.clone());
@@ -187,13 +218,10 @@ impl<S: Service> SafetyCheck<S> {
     }
 
     fn note_audited(&mut self, audited: Audited) {
-        for error in audited.unreadable {
-            self.fail(Failure::SurroundingsUnreadable, error);
-        }
+        self.tell_troubles(audited.troubles);
         match audited.verdict {
             Err((failure, detail)) => self.fail(failure, detail),
             Ok(verdict) => {
-                self.tell_unjudged(&verdict);
                 for accusation in verdict.accusations {
                     if accusation.firm
                         && self.mode_of(&accusation.property, Mode::Audit) > Mode::Off
@@ -219,8 +247,11 @@ impl<S: Service> SafetyCheck<S> {
             Some(_) => self.tell_clones(),
             None => self.tell_share(scene.now),
         }
-        // What is decided must be tried, and has been held long enough.
-        let Some(how) = how.or(decisive.then_some(Isolate::Clone)) else {
+        // What is decided must be tried, has been held long enough, and needs the neighbors' newest states. These may not be read
+        // here before they were tried elsewhere, so one event after they came is tried there too.
+        let apart = decisive || self.trials.awaits_vetting();
+        let how = if apart { Some(wanted) } else { how };
+        let Some(how) = how else {
             self.unchecked_count += 1;
             return None;
         };
@@ -232,18 +263,15 @@ impl<S: Service> SafetyCheck<S> {
             standing: self.trials.standing(scene.past),
         };
         let begun = Instant::now();
-        let mut unreadable = Vec::new();
-        let tried = self.trials.attempt(how, &case, &mut unreadable);
+        let tried = self.trials.attempt(how, &case);
         self.share.spend_on_trial(how, begun.elapsed());
-        for error in unreadable {
-            self.fail(Failure::SurroundingsUnreadable, error);
-        }
+        let troubles = self.trials.take_troubles();
+        self.tell_troubles(troubles);
         Some(tried)
     }
 
     /// Decides what a verdict means for an event that has not run.
     fn weigh(&mut self, scene: &Scene<'_, S>, verdict: Verdict, began: Instant) -> Weighed {
-        self.tell_unjudged(&verdict);
         let mut weighed = Weighed::Nothing;
         for accusation in verdict.accusations {
             match self.mode_of(&accusation.property, scene.mode) {
@@ -293,30 +321,14 @@ impl<S: Service> SafetyCheck<S> {
             dice: scene.dice,
             standing: self.trials.standing(scene.past),
         };
-        let mut unreadable = Vec::new();
-        let verdicts = [
-            self.after_disconnect(&case, *from, scene.dice)
-                .map(|after| self.trials.judge(&case, &after, &mut unreadable)),
-            self.trials.judge_at_peer(*from, &case),
-        ];
-        // A handler or property that fails here says nothing good about the refusal.
-        verdicts.iter().any(|verdict| {
-            verdict
-                .as_ref()
-                .is_none_or(|verdict| verdict.accusations.iter().any(|accusation| accusation.firm))
-        })
-    }
-
-    fn after_disconnect(
-        &self,
-        case: &Case<'_, S>,
-        peer: NodeId,
-        mut dice: Dice,
-    ) -> Option<Local<S>> {
-        let mut copy = case.local.clone();
-        let input = Input::Disconnect(peer);
-        let ran = in_silence(|| run(self.me, case.setup, &mut copy, input, &mut dice));
-        ran.ok().map(|_| copy)
+        match self.trials.refuse(&case, *from) {
+            Ok(verdict) => verdict.accusations.iter().any(|accusation| accusation.firm),
+            Err((failure, detail)) => {
+                // Nobody knows what it would do, and an event that runs is no doing of the check's.
+                self.fail(failure, detail);
+                true
+            }
+        }
     }
 
     fn mode_of(&self, property: &str, mode: Mode) -> Mode {
@@ -347,14 +359,38 @@ impl<S: Service> SafetyCheck<S> {
         }));
     }
 
-    fn tell_unjudged(&mut self, verdict: &Verdict) {
-        for (property, said) in &verdict.unjudged {
-            if said != trial::CUT_OFF {
-                self.fail(Failure::PropertyPanicked, format!("{property}: {said}"));
-            } else if self.cut_off_told.insert(property.clone()) {
-                // Once for each: most events would say it again.
-                self.fail(Failure::JudgementCutOff, format!("{property}: {said}"));
-            }
+    /// Tells what cannot be judged or read, and is left alone for a while.
+    fn tell_troubles(&mut self, troubles: Vec<Trouble>) {
+        for Trouble { spot, how, said } in troubles {
+            let whose = match spot.node {
+                None => "the states of several nodes".to_owned(),
+                Some(node) => format!("the state of {node}"),
+            };
+            let property = spot.property.map(|property| {
+                let properties = self.trials.properties();
+                let property = usize::try_from(property)
+                    .ok()
+                    .and_then(|at| properties.get(at));
+                property.map_or("a property", Property::name).to_owned()
+            });
+            let (failure, detail) = match (property, how) {
+                (None, _) => (Failure::SurroundingsUnreadable, format!("{whose}: {said}")),
+                (Some(name), How::CutOff) => {
+                    // Once for each: most events would say it again.
+                    if !self.cut_off_told.insert(name.clone()) {
+                        continue;
+                    }
+                    (Failure::JudgementCutOff, format!("{name}: {said}"))
+                }
+                (Some(name), How::Late) => {
+                    (Failure::PropertyLate, format!("{name}: on {whose}: {said}"))
+                }
+                (Some(name), How::Panics | How::Dies) => (
+                    Failure::PropertyPanicked,
+                    format!("{name}: on {whose}: {said}"),
+                ),
+            };
+            self.fail(failure, detail);
         }
     }
 
@@ -444,7 +480,6 @@ impl<S: Service> Guard<S> for SafetyCheck<S> {
             }
             None => return Reviewed::Run(Outcome::Late, None),
         };
-        self.tell_unjudged(&verdict);
         let mut guilty = verdict.accusations.into_iter().filter(|accusation| {
             accusation.firm && self.mode_of(&accusation.property, scene.mode) == Mode::Steer
         });

@@ -231,7 +231,9 @@ impl Controller {
                 || (now.millis_since(known.since) <= age_ms_max
                     && snapshot.missing.iter().any(unheard))
         });
+        // What takes a checker down may do so to whoever else works with it.
         let known = self.known.iter();
+        let known = known.filter(|(node, _)| !self.is_left_out(now, **node));
         let neighbors: Vec<Neighbor> = known
             .map(|(&node, known)| Neighbor {
                 node,
@@ -259,7 +261,7 @@ impl Controller {
         if !self.checker_ready || self.run.is_some() {
             return;
         }
-        let Some(waiting) = self.pending.take() else {
+        let Some(mut waiting) = self.pending.take() else {
             return;
         };
         if self.pass_over(now, false, &waiting.view, &waiting.snapshot) {
@@ -275,6 +277,8 @@ impl Controller {
             self.skip(&waiting, "it is too old by now");
             return;
         }
+        self.without_left_out(now, &mut waiting.snapshot);
+        waiting.view = View::of(&waiting.snapshot);
         self.paths.turn();
         self.counts.runs += 1;
         let (shared, past_paths) = self.replayed_paths();
@@ -547,6 +551,8 @@ impl Controller {
             .map(|lasting| (lasting.node, lasting.properties))
             .collect();
         self.note_unjudged(report.unjudged);
+        let readable = report.ended != scry_protocol::link::checker::Ended::Unreadable;
+        self.note_left_out(now, readable, report.left_out, report.panicked);
         self.note_unconfirmed(now, report.unconfirmed);
         self.note_cut_off(now, &report.cut_off);
         self.settle(now, report.ended);

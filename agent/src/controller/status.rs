@@ -32,6 +32,8 @@ pub struct Status {
     pub snapshot_waits: bool,
     /// The last run.
     pub last_run: Option<LastRun>,
+    /// Members that runs go on without.
+    pub left_out: Vec<LeftOutStatus>,
     /// The filters in force.
     pub filters: Vec<FilterStatus>,
     /// Past paths that are kept.
@@ -123,6 +125,17 @@ pub struct LastRun {
     pub installed: u32,
 }
 
+/// A member that runs go on without, because of what its state does to whoever works with it.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+pub struct LeftOutStatus {
+    /// The member.
+    pub node: Shown<NodeId>,
+    /// Why.
+    pub why: String,
+    /// In how many milliseconds it is tried again; nothing if every run tries.
+    pub again_ms: Option<u64>,
+}
+
 /// A filter in force.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 pub struct FilterStatus {
@@ -175,6 +188,16 @@ impl Controller {
             }),
             snapshot_waits: self.pending.is_some(),
             last_run: self.last_run.clone(),
+            left_out: self
+                .left_out
+                .iter()
+                .filter(|(_, absence)| absence.until.is_none_or(|until| now < until))
+                .map(|(&node, absence)| LeftOutStatus {
+                    node: Shown(node),
+                    why: absence.why.clone(),
+                    again_ms: absence.until.map(|until| until.millis_since(now)),
+                })
+                .collect(),
             filters: self
                 .active
                 .values()

@@ -277,6 +277,8 @@ fn report(run: RunId, ended: Ended) -> Report {
         lasting: Vec::new(),
         unjudged: Vec::new(),
         cut_off: Vec::new(),
+        left_out: Vec::new(),
+        panicked: Vec::new(),
     }
 }
 

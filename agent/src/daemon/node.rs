@@ -203,7 +203,6 @@ impl Node {
                 self.manager.handle_peer_lost(now, peer);
             }
             Fact::Checker(message) => self.controller.handle_checker(now, message),
-            Fact::CheckerGone { why } => self.controller.handle_checker_gone(now, &why),
             Fact::CheckerDiffers => self.controller.handle_checker_differs(),
             Fact::JobUnsent { run, why } => self.controller.handle_job_unsent(now, run, &why),
             Fact::LookForSwitches => {
@@ -212,6 +211,10 @@ impl Node {
                 self.look_for_switches(now);
             }
             Fact::SteerOff => self.steer_off(now),
+            Fact::CheckerGone { why, blamed } => {
+                self.controller.handle_blame(now, &blamed, &why);
+                self.controller.handle_checker_gone(now, &why);
+            }
             Fact::Ask(ask) => self.answer(now, ask),
         }
     }

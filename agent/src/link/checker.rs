@@ -1,13 +1,17 @@
 //! The checker: a child process, started again when it ends, killed when it hangs and when the agent dies.
 
 use std::ffi::OsString;
-use std::os::fd::OwnedFd;
+use std::fs::File;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::unix::fs::FileExt;
 use std::process::Stdio;
 use std::time::Duration;
 
-use scry_protocol::RunId;
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use scry::blame::{BLAME_BYTES, BLAME_VARIABLE, Blame};
 use scry_protocol::frame;
 use scry_protocol::link::checker::{AgentToChecker, CheckerToAgent};
+use scry_protocol::{NodeId, RunId};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
@@ -129,6 +133,8 @@ struct Running {
     child: Child,
     receiver: Receiver<OwnedReadHalf>,
     writer: OwnedWriteHalf,
+    /// Where it notes whose state it is at, also when it cannot say so any more.
+    notes: Option<File>,
     /// Which job it owes a report for, and until when.
     owes: Option<(Option<RunId>, Instant)>,
 }
@@ -144,12 +150,14 @@ impl Supervisor {
                 continue;
             };
             let started = Instant::now();
+            let mut blamed = Vec::new();
             let why = match start(&program, &self.settings) {
                 Ok(mut running) => {
                     info!(process = running.child.id(), program = ?program, "a checker is started");
                     let why = self.watch(&mut running).await;
                     // It is dead for everybody before the next one starts.
                     let _ = running.child.kill().await;
+                    blamed = running.blamed();
                     why
                 }
                 Err(error) => Some(format!("it cannot be started: {error}")),
@@ -163,7 +171,8 @@ impl Supervisor {
                 pause_ms = pause.as_millis() as u64,
                 "the checker is gone: {why}"
             );
-            if self.facts.send(Fact::CheckerGone { why }).await.is_err() {
+            let gone = Fact::CheckerGone { why, blamed };
+            if self.facts.send(gone).await.is_err() {
                 return;
             }
             self.pause = (pause * 2).min(PAUSE_MAX);
@@ -301,6 +310,21 @@ impl Supervisor {
 }
 
 impl Running {
+    /// Says on whose states the process was at work when it ended, if it was at work.
+    fn blamed(&self) -> Vec<Option<NodeId>> {
+        let mut bytes = [0; BLAME_BYTES];
+        let read = self
+            .notes
+            .as_ref()
+            .is_some_and(|notes| notes.read_exact_at(&mut bytes, 0).is_ok());
+        // Before it has a job, and after it has reported, nobody's state has anything to do with its end.
+        if !read || !matches!(self.owes, Some((Some(_), _))) {
+            return Vec::new();
+        }
+        let blamed = Blame::all_from(&bytes).into_iter();
+        blamed.map(|blame| blame.node).collect()
+    }
+
     /// Takes note of what the checker no longer owes.
     fn heard(&mut self, message: &CheckerToAgent) {
         match (message, &self.owes) {
@@ -366,12 +390,20 @@ fn start(program: &[OsString], settings: &Settings) -> std::io::Result<Running> 
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .kill_on_drop(true);
+    let notes = notes();
+    if let Some(notes) = &notes {
+        command.env(BLAME_VARIABLE, notes.as_raw_fd().to_string());
+    }
     for name in ["PATH", "LD_LIBRARY_PATH", "RUST_BACKTRACE"] {
         if let Some(value) = std::env::var_os(name) {
             command.env(name, value);
         }
     }
-    prepare(&mut command, settings.priority);
+    prepare(
+        &mut command,
+        settings.priority,
+        notes.as_ref().map(AsRawFd::as_raw_fd),
+    );
     let mut child = command.spawn()?;
     if let Some(stdout) = child.stdout.take() {
         tokio::spawn(say(stdout));
@@ -383,19 +415,33 @@ fn start(program: &[OsString], settings: &Settings) -> std::io::Result<Running> 
         child,
         receiver: Receiver::new(reader),
         writer,
+        notes,
         owes: Some((None, Instant::now() + READY_WAIT)),
     })
 }
 
-/// Lets the child die with the agent, and lowers its priority.
+/// Makes the memory that a checker notes in. Without it, members whose states take it down are not known.
+fn notes() -> Option<File> {
+    let made = memfd_create("scry-blame", MFdFlags::MFD_CLOEXEC);
+    let notes = made.map(File::from).map_err(std::io::Error::from);
+    let notes = notes.and_then(|file| file.set_len(BLAME_BYTES as u64).map(|()| file));
+    notes
+        .inspect_err(|error| warn!("it will not be known whose state a checker dies of: {error}"))
+        .ok()
+}
+
+/// Lets the child die with the agent, lowers its priority, and leaves it the file it notes in.
 #[expect(
     unsafe_code,
     reason = "only between fork and exec can a child ask to die with its parent"
 )]
-fn prepare(command: &mut Command, priority: Priority) {
+fn prepare(command: &mut Command, priority: Priority, notes: Option<RawFd>) {
     // SAFETY: these are system calls that take no lock and allocate nothing.
     unsafe {
         command.pre_exec(move || {
+            if let Some(notes) = notes {
+                nix::libc::fcntl(notes, nix::libc::F_SETFD, 0);
+            }
             nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL)?;
             // An agent of low priority itself may not be allowed to; that harms nobody.
             match priority {

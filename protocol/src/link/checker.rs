@@ -204,6 +204,22 @@ pub struct Report {
     /// Properties of which judgements took more steps than they may, and are unknown.
     #[serde(with = "limit::List::<PROPERTIES_MAX>")]
     pub cut_off: Vec<String>,
+    /// Members that it went on without, because of what their states do to whoever reads them.
+    #[serde(with = "limit::List::<MEMBERS_MAX>")]
+    pub left_out: Vec<LeftOut>,
+    /// Properties that panicked on a state, which then counts as unknown, with what they said.
+    #[serde(with = "limit::List::<PROPERTIES_MAX>")]
+    pub panicked: Vec<Unjudged>,
+}
+
+/// A member that a search went on without.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+pub struct LeftOut {
+    /// The node.
+    pub node: NodeId,
+    /// Why, for people.
+    #[serde(with = "limit::Text::<NAME_BYTES_MAX>")]
+    pub why: String,
 }
 
 /// What is lasting about a node: whatever happens to it, a reset included, these properties read the same of it.

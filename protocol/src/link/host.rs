@@ -340,6 +340,8 @@ coded! {
         VetoesDisarmed = 9 "the immediate check refused too much and only watches",
         /// A judgement took more steps than it may: what it says is unknown.
         JudgementCutOff = 10 "a judgement took more steps than it may",
+        /// A property did not end in time on a state: what it says is unknown.
+        PropertyLate = 11 "a property took too long",
     }
 }
 

@@ -8,7 +8,7 @@ use scry_protocol::delta::Delta;
 use scry_protocol::filter::{Action, Filter, Matcher, Mode};
 use scry_protocol::link::checker::{
     AgentToChecker, Budget, Cancel, CheckerToAgent, Clock, Ended, Faults, Found, Job, Lasting,
-    Order, PastPath, Progress, Ready, Replayed, Report, Unjudged, Violation,
+    LeftOut, Order, PastPath, Progress, Ready, Replayed, Report, Unjudged, Violation,
 };
 use scry_protocol::link::host::{
     AgentToHost, Arrived, AskNeighbors, Checkpoint, Contact, Contacts, FailedOpen, FilterEnded,
@@ -520,12 +520,21 @@ pub(crate) fn checker_to_agent(dice: &mut Dice) -> CheckerToAgent {
                 node: node(dice),
                 properties: list(dice, 3, text),
             }),
-            unjudged: list(dice, 3, |dice| Unjudged {
-                property: text(dice),
+            unjudged: list(dice, 3, unjudged),
+            left_out: list(dice, 3, |dice| LeftOut {
+                node: node(dice),
                 why: text(dice),
             }),
             cut_off: list(dice, 3, text),
+            panicked: list(dice, 3, unjudged),
         }
         .into(),
+    }
+}
+
+fn unjudged(dice: &mut Dice) -> Unjudged {
+    Unjudged {
+        property: text(dice),
+        why: text(dice),
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! A thread reads, so that a cancellation arrives while a search goes on; when the agent is gone, so is the process.
 
+use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
@@ -15,6 +16,7 @@ use scry_protocol::frame::{self, Decoder};
 use scry_protocol::limit::{NAME_BYTES_MAX, PROPERTIES_MAX};
 use scry_protocol::link::checker::{AgentToChecker, CheckerToAgent, Job, Ready};
 
+use crate::blame::{self, BLAME_VARIABLE};
 use crate::checker::{Checker, Shell, cut, sandbox};
 use crate::service::Service;
 
@@ -31,6 +33,9 @@ const READ_BYTES: usize = 64 << 10;
 
 /// Runs the checker until the agent hangs up.
 pub fn main<S: Service>() -> ! {
+    if let Err(error) = share_blame() {
+        eprintln!("whose state this checker works on cannot be noted: {error}");
+    }
     for refused in sandbox::close() {
         // Standard error goes to the agent's log: a checker has no log of its own.
         eprintln!("the checker goes on without a part of its sandbox: {refused}");
@@ -51,6 +56,19 @@ pub fn main<S: Service>() -> ! {
         give_up(EXIT_LINK, &error);
     }
     work::<S>(stream, &waiting, &cancelled)
+}
+
+/// Lets the agent see whose state is worked on, if it wants to.
+fn share_blame() -> std::io::Result<()> {
+    let Ok(name) = std::env::var(BLAME_VARIABLE) else {
+        return Ok(());
+    };
+    // By its name under /proc it is opened anew: what a variable says is no proof that a descriptor is ours to take.
+    let file = File::options()
+        .read(true)
+        .write(true)
+        .open(format!("/proc/self/fd/{name}"))?;
+    blame::share_by_file(&file)
 }
 
 fn work<S: Service>(stream: UnixStream, jobs: &Receiver<Box<Job>>, cancelled: &AtomicU64) -> ! {

@@ -22,12 +22,15 @@ use scry_protocol::channel::Receiving;
 use scry_protocol::snapshot::Member;
 use scry_protocol::{Content, Incarnation, NodeId, Snapshot, Transport};
 
+use crate::blame::{self, Phase};
 use crate::capture::{self, Captured, KEPT_MAX, Kept, Readings, StreamEnd};
 use crate::checkpoint::flight::{self, InFlight};
 use crate::model::fault::Faults;
+use crate::model::handler::in_silence;
 use crate::model::network::{Connection, Inbox, Links, Parcel};
 use crate::model::simulation::{Node, Simulation};
 use crate::property::Scope;
+use crate::runtime::run::caught;
 use crate::service::Service;
 use crate::stamp::{Origin, numbering, origins_in};
 use crate::timing::moments::Moments;
@@ -40,6 +43,8 @@ pub struct Start<S: Service> {
     pub state: Simulation<S>,
     /// What is missing, in words.
     pub remarks: Vec<String>,
+    /// Members that could not be made part of it, and why.
+    pub left_out: Vec<(NodeId, String)>,
 }
 
 /// Why there is no start state.
@@ -88,6 +93,7 @@ fn restore_nodes<S: Service>(
     faults: Faults,
 ) -> Result<(Start<S>, ReadingsOf), StartError> {
     let mut remarks = Vec::new();
+    let mut left_out = Vec::new();
     let mut members: BTreeMap<NodeId, Read<S>> = BTreeMap::new();
     let mut scope = Scope::Whole;
     for member in &snapshot.members {
@@ -100,6 +106,7 @@ fn restore_nodes<S: Service>(
             Err(reason) => {
                 scope = Scope::Partial;
                 remarks.push(format!("{} is left out: {reason}", member.node));
+                left_out.push((member.node, reason));
             }
         }
     }
@@ -130,6 +137,7 @@ fn restore_nodes<S: Service>(
     let start = Start {
         state: Simulation::from_nodes(setups, nodes.collect(), faults).in_scope(scope),
         remarks,
+        left_out,
     };
     Ok((start, readings))
 }
@@ -193,7 +201,12 @@ fn difference(later: u64, earlier: u64) -> i64 {
 
 fn read<S: Service>(member: &Member) -> Result<Read<S>, String> {
     let content = member.body.read().map_err(|error| error.to_string())?;
-    let (setup, captured) = capture::read::<S>(&content).map_err(|error| error.to_string())?;
+    // The states are other nodes' bytes: what the service's own code does about them is found out here, where it is known whose
+    // state it is.
+    let read = blame::on(Phase::Reading, Some(member.node), || {
+        capture::vet::<S>(&content)
+    });
+    let (setup, captured) = read?;
     Ok(Read {
         content,
         setup,
@@ -259,7 +272,7 @@ fn traffic<S: Service>(
     // Per channel, the place of the next message that can be delivered.
     let mut next: BTreeMap<(NodeId, NodeId, u32), u64> = BTreeMap::new();
     for message in &flying.messages {
-        let Ok(body) = rmp_serde::from_slice::<S::Message>(&message.message) else {
+        let Some(body) = read_message::<S>(message.from, &message.message) else {
             unreadable += 1;
             continue;
         };
@@ -317,6 +330,12 @@ fn traffic<S: Service>(
     inboxes
 }
 
+/// Reads a message that a node's checkpoint shows.
+fn read_message<S: Service>(node: NodeId, bytes: &[u8]) -> Option<S::Message> {
+    let read = || in_silence(|| caught(|| rmp_serde::from_slice(bytes)));
+    blame::on(Phase::Reading, Some(node), read).ok()?.ok()
+}
+
 /// Puts back on its way what a node keeps from its handler.
 fn parcel_of<S: Service>(me: NodeId, kept: &Kept) -> Option<Parcel<S::Message>> {
     let connection = match (kept.connection, kept.from == me) {
@@ -330,7 +349,7 @@ fn parcel_of<S: Service>(me: NodeId, kept: &Kept) -> Option<Parcel<S::Message>> 
     let Some(bytes) = &kept.message else {
         return connection.map(Parcel::Notice);
     };
-    let message = rmp_serde::from_slice::<S::Message>(bytes).ok()?;
+    let message = read_message::<S>(me, bytes)?;
     let own = kept.from == me && S::transport(&message) == Transport::Stream;
     Some(match connection {
         None if own => Parcel::Segment {

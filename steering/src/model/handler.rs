@@ -9,6 +9,7 @@ use rustc_hash::FxHasher;
 use scry_protocol::NodeId;
 use serde::{Deserialize, Serialize};
 
+use crate::blame::{self, Phase};
 use crate::context::{Chance, Context, Effect, Stamp};
 use crate::model::event::{Input, InputOf};
 use crate::runtime::run::{Panicked, caught};
@@ -154,7 +155,7 @@ pub(crate) fn run_at<S: Service>(
         Input::Stop => stopped(local),
         _ => handle(node, setup, local, input, tosses, origin),
     };
-    let (mut outcome, looked) = noting_looks(run);
+    let (mut outcome, looked) = blame::on(Phase::Handling, Some(node), || noting_looks(run));
     outcome.timed.looked = looked;
     outcome
 }

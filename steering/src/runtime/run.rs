@@ -131,10 +131,13 @@ pub(crate) fn caught<R>(run: impl FnOnce() -> R) -> Result<R, Panicked> {
 }
 
 fn said(payload: Box<dyn Any + Send>) -> String {
-    match payload.downcast::<String>() {
-        Ok(said) => *said,
-        Err(payload) => payload
-            .downcast::<&str>()
-            .map_or_else(|_| "no message".to_owned(), |said| (*said).to_owned()),
+    if let Some(said) = payload.downcast_ref::<String>() {
+        return said.clone();
     }
+    if let Some(said) = payload.downcast_ref::<&str>() {
+        return (*said).to_owned();
+    }
+    // Whatever else it is may panic again when it is dropped.
+    std::mem::forget(payload);
+    "no message".to_owned()
 }

@@ -2,14 +2,23 @@
 //!
 //! A thread of its own tries copies of events while the real ones run. It takes one at a time and rests after each for many
 //! times as long as the trial took; what comes meanwhile is not looked at, and counted.
+//!
+//! On clones the service's own code runs in that thread, and a thread cannot be ended. One that does not come back is given
+//! up: it may use what processor time nobody else wants, and nobody waits for it.
+
+#![expect(
+    unsafe_code,
+    reason = "that a thread runs only when nothing else does has no safe form"
+)]
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use nix::libc;
 use scry_protocol::NodeId;
 use scry_protocol::link::host::{Failure, Rules, Surroundings};
 
@@ -17,7 +26,7 @@ use crate::checkpoint::cut::Standing;
 use crate::context::Dice;
 use crate::model::event::InputOf;
 use crate::model::handler::Local;
-use crate::safety::trial::Verdict;
+use crate::safety::trial::{Trouble, Verdict};
 use crate::safety::trials::{Case, Trials};
 use crate::service::Service;
 
@@ -25,6 +34,8 @@ use crate::service::Service;
 const REST_FACTOR: u32 = 50;
 /// It never rests longer, so that a slow trial does not end the audit.
 const REST_MAX: Duration = Duration::from_secs(1);
+/// A trial that takes longer does not end any more, as far as anybody can tell.
+pub(super) const TRIAL_MAX: Duration = Duration::from_secs(10);
 
 /// An event as it was before it ran.
 pub(super) struct Copied<S: Service> {
@@ -40,7 +51,7 @@ pub(super) struct Audited {
     pub(super) event: String,
     pub(super) verdict: Result<Verdict, (Failure, String)>,
     pub(super) elapsed_us: u64,
-    pub(super) unreadable: Vec<String>,
+    pub(super) troubles: Vec<Trouble>,
 }
 
 enum Order<S: Service> {
@@ -53,8 +64,18 @@ enum Order<S: Service> {
 pub(super) struct Auditor<S: Service> {
     orders: Sender<Order<S>>,
     found: Receiver<Audited>,
+    state: Arc<State>,
+    began: Instant,
+}
+
+/// What both ends know of the thread.
+struct State {
     /// Whether it waits for an event.
-    free: Arc<AtomicBool>,
+    free: AtomicBool,
+    /// When it was last given one, in milliseconds since it began, and one more; nothing if it is done with it.
+    busy_since_ms: AtomicU64,
+    /// Its number for the kernel.
+    thread: AtomicI32,
 }
 
 impl<S: Service> Auditor<S> {
@@ -62,16 +83,42 @@ impl<S: Service> Auditor<S> {
     pub(super) fn start(me: NodeId, executable: Option<PathBuf>) -> std::io::Result<Self> {
         let (orders, received) = channel();
         let (sender, found) = channel();
-        let free = Arc::new(AtomicBool::new(true));
-        let flag = free.clone();
+        let state = Arc::new(State {
+            free: AtomicBool::new(true),
+            busy_since_ms: AtomicU64::new(0),
+            thread: AtomicI32::new(0),
+        });
+        let shared = Arc::clone(&state);
         thread::Builder::new()
             .name("scry-audit".to_owned())
-            .spawn(move || serve::<S>(Trials::new(me, executable), &received, &sender, &flag))?;
+            .spawn(move || {
+                shared
+                    .thread
+                    .store(nix::unistd::gettid().as_raw(), Ordering::Relaxed);
+                serve::<S>(Trials::new(me, executable), &received, &sender, &shared);
+            })?;
         Ok(Self {
             orders,
             found,
-            free,
+            state,
+            began: Instant::now(),
         })
+    }
+
+    /// Tells whether it has been at one event for so long that it will not come back.
+    pub(super) fn is_stuck(&self, trial_max: Duration) -> bool {
+        let since = self.state.busy_since_ms.load(Ordering::Acquire);
+        since > 0 && self.began.elapsed() > Duration::from_millis(since) + trial_max
+    }
+
+    /// Gives the thread up: from now on it runs only when no other wants to.
+    pub(super) fn give_up(self) {
+        let thread = self.state.thread.load(Ordering::Relaxed);
+        if thread > 0 {
+            let lowest = libc::sched_param { sched_priority: 0 };
+            // SAFETY: the parameter is a whole value on this stack, and the call changes nothing but when the thread runs.
+            unsafe { libc::sched_setscheduler(thread, libc::SCHED_IDLE, &raw const lowest) };
+        }
     }
 
     pub(super) fn set_rules(&self, rules: Rules) {
@@ -85,12 +132,14 @@ impl<S: Service> Auditor<S> {
     /// Tells whether it would look at an event now.
     #[inline]
     pub(super) fn is_free(&self) -> bool {
-        self.free.load(Ordering::Acquire)
+        self.state.free.load(Ordering::Acquire)
     }
 
     /// Has an event tried.
     pub(super) fn attempt(&self, copied: Copied<S>) {
-        self.free.store(false, Ordering::Relaxed);
+        self.state.free.store(false, Ordering::Relaxed);
+        let now_ms = self.began.elapsed().as_millis() as u64 + 1;
+        self.state.busy_since_ms.store(now_ms, Ordering::Release);
         self.order(Order::Try(Box::new(copied)));
     }
 
@@ -109,7 +158,7 @@ fn serve<S: Service>(
     mut trials: Trials<S>,
     orders: &Receiver<Order<S>>,
     found: &Sender<Audited>,
-    free: &AtomicBool,
+    state: &State,
 ) {
     while let Ok(order) = orders.recv() {
         match order {
@@ -118,13 +167,15 @@ fn serve<S: Service>(
             Order::Surroundings(surroundings) => trials.set_surroundings(surroundings),
             Order::Try(copied) => {
                 let begun = Instant::now();
-                if let Some(audited) = attempt(&mut trials, &copied, begun)
+                let audited = attempt(&mut trials, &copied, begun);
+                state.busy_since_ms.store(0, Ordering::Release);
+                if let Some(audited) = audited
                     && found.send(audited).is_err()
                 {
                     return;
                 }
                 thread::sleep((begun.elapsed() * REST_FACTOR).min(REST_MAX));
-                free.store(true, Ordering::Release);
+                state.free.store(true, Ordering::Release);
             }
         }
     }
@@ -142,18 +193,96 @@ fn attempt<S: Service>(
         dice: copied.dice,
         standing: copied.standing.clone(),
     };
-    let mut unreadable = Vec::new();
     let how = trials.rules.isolate;
-    let tried = trials.attempt(how, &case, &mut unreadable);
+    let tried = trials.attempt(how, &case);
+    let troubles = trials.take_troubles();
     let verdict = tried.map(|(verdict, _)| verdict);
-    let nothing = |verdict: &Verdict| verdict.accusations.is_empty() && verdict.unjudged.is_empty();
-    if unreadable.is_empty() && verdict.as_ref().is_ok_and(nothing) {
+    let nothing = |verdict: &Verdict| verdict.accusations.is_empty();
+    if troubles.is_empty() && verdict.as_ref().is_ok_and(nothing) {
         return None;
     }
     Some(Audited {
         event: format!("{:?}", copied.input),
         verdict,
         elapsed_us: begun.elapsed().as_micros() as u64,
-        unreadable,
+        troubles,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use scry_protocol::link::host::Isolate;
+    use serde::{Deserialize, Serialize};
+
+    use super::*;
+    use crate::context::{Context, Stamp};
+    use crate::model::event::Input;
+
+    /// A service whose only handler never ends if it is told so.
+    #[derive(Clone, Debug, Eq, Hash, PartialEq, Serialize, Deserialize)]
+    struct Patient;
+
+    impl Service for Patient {
+        type Message = ();
+        type Timer = ();
+        type Call = bool;
+        type Setup = ();
+        type Disk = ();
+
+        fn start(_: &mut Context<'_, Self>, _: Option<()>) -> Self {
+            Self
+        }
+
+        fn on_message(&mut self, _: &mut Context<'_, Self>, _: NodeId, (): ()) {}
+        fn on_timer(&mut self, _: &mut Context<'_, Self>, (): ()) {}
+
+        fn on_call(&mut self, _: &mut Context<'_, Self>, endless: bool) {
+            while endless {
+                thread::park();
+            }
+        }
+
+        fn disk(&self) {}
+    }
+
+    fn attempt(auditor: &Auditor<Patient>, endless: bool) {
+        auditor.attempt(Copied {
+            setup: (),
+            local: Local {
+                service: Patient,
+                timers: Vec::new(),
+                ticks: 0,
+                panic: None,
+                down: false,
+            },
+            input: Input::Call(endless),
+            dice: Dice::new(1, Stamp::from_millis(1), 0),
+            standing: Vec::new(),
+        });
+    }
+
+    #[test]
+    fn a_trial_of_the_audit_that_never_ends_is_given_up() {
+        let auditor = Auditor::<Patient>::start(NodeId::new(1), None).expect("a thread");
+        auditor.set_rules(Rules {
+            properties: String::new(),
+            modes: Vec::new(),
+            isolate: Isolate::Clone,
+            deadline_ms: 60_000,
+            surroundings_age_ms_max: 60_000,
+            hold_ms_max: 0,
+            time_share_per_mille: 1000,
+        });
+        attempt(&auditor, false);
+        while !auditor.is_free() {
+            thread::yield_now();
+        }
+        assert!(!auditor.is_stuck(Duration::ZERO), "it is done");
+        attempt(&auditor, true);
+        while !auditor.is_stuck(Duration::from_millis(20)) {
+            thread::yield_now();
+        }
+        assert!(!auditor.is_free());
+        auditor.give_up();
+    }
 }

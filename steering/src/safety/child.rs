@@ -24,12 +24,18 @@ use nix::sys::signal::{SigHandler, Signal, kill, signal};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{ForkResult, Pid, fork, pipe2};
 use scry_protocol::link::host::Failure;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
+use crate::blame::{Blame, Phase};
 use crate::model::handler::in_silence;
-use crate::safety::trial::{Verdict, panicking};
+use crate::safety::trial::{How, Spot, Trouble, Verdict, panicking};
 
 /// No verdict is longer.
 pub(super) const VERDICT_BYTES_MAX: usize = 64 << 10;
+
+/// How much longer than its deadline a child lives if nobody ends it.
+const ORPHAN_MAX: Duration = Duration::from_secs(1);
 
 /// Why there is no verdict.
 #[derive(Debug, thiserror::Error)]
@@ -43,6 +49,9 @@ pub(super) enum CheckError {
     /// The process that forks is gone.
     #[error("{0}")]
     Gone(String),
+    /// The process it ran in ended.
+    #[error("{0}")]
+    Died(String),
 }
 
 impl CheckError {
@@ -51,7 +60,7 @@ impl CheckError {
         let failure = match self {
             Self::Late(_) => Failure::CheckLate,
             Self::Fork(_) => Failure::ForkFailed,
-            Self::Gone(_) => Failure::SpeculatorGone,
+            Self::Gone(_) | Self::Died(_) => Failure::SpeculatorGone,
         };
         (failure, detail)
     }
@@ -65,26 +74,29 @@ pub(super) struct Forker {
 }
 
 /// What came through the pipe.
-enum Heard {
-    Verdict(Verdict),
-    /// It ended without a verdict, or what it said is none.
+enum Heard<T> {
+    Answer(T),
+    /// It ended without an answer, or what it said is none.
     Nothing,
     Late,
 }
 
 impl Forker {
-    /// Runs a trial in a child and waits for its verdict until the deadline.
-    pub(super) fn run(
+    /// Runs something in a child and waits for what it says until the deadline.
+    pub(super) fn run<T: Serialize + DeserializeOwned>(
         &mut self,
         deadline: Duration,
-        trial: impl FnOnce() -> Verdict,
-    ) -> Result<Verdict, CheckError> {
+        life: impl FnOnce() -> T,
+    ) -> Result<T, CheckError> {
         let begun = Instant::now();
         self.leaving.retain(|&child| !has_left(child));
         let (reader, writer) = pipe2(OFlag::O_CLOEXEC).map_err(CheckError::Fork)?;
         let mut writer = File::from(writer);
         let child = spawn(|| {
-            if let Ok(bytes) = framed(&trial()) {
+            // Whoever made it may be gone by the time it would be ended for being late.
+            heed_the_clock();
+            live_at_most(deadline.saturating_add(ORPHAN_MAX));
+            if let Ok(bytes) = framed(&life()) {
                 // Nothing is left to be done if the parent does not listen any more.
                 let _ = writer.write_all(&bytes);
             }
@@ -92,16 +104,16 @@ impl Forker {
         .map_err(CheckError::Fork)?;
         drop(writer);
         let heard = hear(reader, begun, deadline);
-        if let Heard::Verdict(verdict) = heard {
+        if let Heard::Answer(answer) = heard {
             self.leaving.push(child);
-            return Ok(verdict);
+            return Ok(answer);
         }
         // It may be gone already, and then this does not change how it ended.
         let _ = kill(child, Signal::SIGKILL);
         let status = reap(child);
         match heard {
             Heard::Late => Err(CheckError::Late(deadline)),
-            _ => Ok(death(status)),
+            _ => Err(CheckError::Died(end_of(status))),
         }
     }
 }
@@ -155,16 +167,47 @@ pub(super) fn heed_the_clock() {
     let _ = unsafe { signal(Signal::SIGALRM, SigHandler::SigDfl) };
 }
 
-/// What a child's end without a verdict says of the handler: it would have ended this process too.
-pub(super) fn death(status: Option<WaitStatus>) -> Verdict {
-    let how = match status {
-        Some(WaitStatus::Signaled(_, signal, _)) => format!("the handler dies of {signal}"),
-        _ => "the handler ends the process".to_owned(),
+/// Says how a process ended.
+pub(super) fn end_of(status: Option<WaitStatus>) -> String {
+    match status {
+        Some(WaitStatus::Signaled(_, signal, _)) => format!("dies of {signal}"),
+        _ => "ends the process".to_owned(),
+    }
+}
+
+/// What it says of an event that a child did not come back from. A handler would have ended this process too, or held it
+/// up; a property that looks at a state is no part of the service, and what it cannot judge is unknown.
+pub(super) fn unanswered(error: CheckError, blame: Option<Blame>) -> Result<Verdict, CheckError> {
+    let how = match error {
+        CheckError::Late(_) => How::Late,
+        CheckError::Died(_) => How::Dies,
+        CheckError::Fork(_) | CheckError::Gone(_) => return Err(error),
     };
-    Verdict {
-        accusations: vec![panicking(how)],
-        unjudged: Vec::new(),
-        asked: 1,
+    let said = error.to_string();
+    match blame.map(|blame| (blame.phase, blame.node)) {
+        Some((Phase::Judging(property), node)) => Ok(Verdict {
+            accusations: Vec::new(),
+            unjudged: vec![Trouble {
+                spot: Spot {
+                    node,
+                    property: Some(property),
+                },
+                how,
+                said,
+            }],
+            asked: 1,
+        }),
+        Some((Phase::Reading, _)) => Err(CheckError::Gone(format!(
+            "the node's own state cannot be read: the reader {said}"
+        ))),
+        Some((Phase::Handling, _)) | None => match how {
+            How::Dies => Ok(Verdict {
+                accusations: vec![panicking(format!("the handler {said}"))],
+                unjudged: Vec::new(),
+                asked: 1,
+            }),
+            How::Late | How::Panics | How::CutOff => Err(error),
+        },
     }
 }
 
@@ -185,16 +228,16 @@ fn has_left(child: Pid) -> bool {
     )
 }
 
-/// A verdict behind its length, so that it is whole before the child is gone.
-fn framed(verdict: &Verdict) -> Result<Vec<u8>, rmp_serde::encode::Error> {
+/// An answer behind its length, so that it is whole before the child is gone.
+fn framed(answer: &impl Serialize) -> Result<Vec<u8>, rmp_serde::encode::Error> {
     let mut bytes = vec![0; 4];
-    rmp_serde::encode::write(&mut bytes, verdict)?;
+    rmp_serde::encode::write(&mut bytes, answer)?;
     let length = (bytes.len() - 4) as u32;
     bytes[..4].copy_from_slice(&length.to_le_bytes());
     Ok(bytes)
 }
 
-fn hear(reader: OwnedFd, begun: Instant, deadline: Duration) -> Heard {
+fn hear<T: DeserializeOwned>(reader: OwnedFd, begun: Instant, deadline: Duration) -> Heard<T> {
     let mut pipe = File::from(reader);
     let mut bytes = Vec::new();
     let mut buffer = [0; 4096];
@@ -205,8 +248,8 @@ fn hear(reader: OwnedFd, begun: Instant, deadline: Duration) -> Heard {
                 return Heard::Nothing;
             }
             if rest.len() >= length {
-                let verdict = rmp_serde::from_slice(&rest[..length]);
-                return verdict.map_or(Heard::Nothing, Heard::Verdict);
+                let answer = rmp_serde::from_slice(&rest[..length]);
+                return answer.map_or(Heard::Nothing, Heard::Answer);
             }
         }
         let Some(left) = deadline.checked_sub(begun.elapsed()) else {

@@ -27,7 +27,7 @@ use crate::model::event::InputOf;
 use crate::model::handler::Local;
 use crate::safety::child::CheckError;
 use crate::safety::speculator::words::{Answer, Check, Order, Said, take, write_within};
-use crate::safety::trial::Verdict;
+use crate::safety::trial::{Spot, Trouble, Verdict};
 use crate::service::Service;
 
 pub use family::serve;
@@ -50,6 +50,18 @@ pub(super) struct Question<'a, S: Service> {
     pub(super) input: &'a InputOf<S>,
     pub(super) dice: Dice,
     pub(super) standing: &'a [Standing],
+    /// What is not to be touched.
+    pub(super) bad: Vec<Spot>,
+    /// Whose message would be kept from the handler, if that is the question.
+    pub(super) refusing: Option<NodeId>,
+}
+
+/// What questions are judged by.
+pub(super) struct Ground<'a> {
+    /// The text of the property file.
+    pub(super) rules: &'a str,
+    /// The neighbors' states, and how many there were before them.
+    pub(super) surroundings: Option<(u64, Surroundings)>,
 }
 
 /// The host's end.
@@ -62,6 +74,9 @@ pub(super) struct Speculator {
     back_off: Duration,
     next: u64,
     late_count: u32,
+    /// Which of the neighbors' states the last answer was judged with, and what is wrong with them.
+    vetted: u64,
+    troubles: Vec<Trouble>,
 }
 
 /// A speculator that runs, in a process group of its own together with its children.
@@ -90,6 +105,8 @@ impl Speculator {
             back_off: BACK_OFF.0,
             next: 0,
             late_count: 0,
+            vetted: 0,
+            troubles: Vec::new(),
         }
     }
 
@@ -98,8 +115,13 @@ impl Speculator {
         Some(self.process.as_ref()?.child.id())
     }
 
-    pub(super) fn set_surroundings(&mut self, surroundings: &Surroundings) {
-        let order = Order::Surroundings(surroundings.clone());
+    /// Takes what is wrong with the neighbors' states, if it has tried these.
+    pub(super) fn take_troubles(&mut self, count: u64) -> Option<Vec<Trouble>> {
+        (self.vetted == count).then(|| std::mem::take(&mut self.troubles))
+    }
+
+    pub(super) fn set_surroundings(&mut self, count: u64, surroundings: Surroundings) {
+        let order = Order::Surroundings(count, surroundings);
         if let Some(process) = &mut self.process
             && process.tell(&order).is_err()
         {
@@ -108,19 +130,18 @@ impl Speculator {
     }
 
     /// Asks for a verdict, and starts the process if there is none.
-    pub(super) fn ask<S: Service>(
+    pub(super) fn ask<'a, S: Service>(
         &mut self,
         deadline: Duration,
         question: &Question<'_, S>,
-        rules: &str,
-        surroundings: Option<&Surroundings>,
+        ground: impl FnOnce() -> Ground<'a>,
     ) -> Result<Verdict, CheckError> {
         let begun = Instant::now();
         self.next += 1;
         let check = question
             .check(self.next)
             .map_err(|error| CheckError::Gone(format!("the event cannot be sent: {error}")))?;
-        self.ensure(rules, surroundings)?;
+        self.ensure(ground)?;
         match self.exchange(check, begun, deadline) {
             Ok(said) => {
                 self.late_count = 0;
@@ -167,32 +188,31 @@ impl Speculator {
             // An answer to a question that was given up for late is not one to this.
             let answer: Option<Answer> = take(&mut process.heard).map_err(Silence::Gone)?;
             match answer {
-                Some(answer) if answer.id == self.next => return Ok(answer.said),
+                Some(answer) if answer.id == self.next => {
+                    (self.vetted, self.troubles) = (answer.vetted, answer.troubles);
+                    return Ok(answer.said);
+                }
                 Some(_) => {}
                 None => process.hear(left()?)?,
             }
         }
     }
 
-    fn ensure(
-        &mut self,
-        rules: &str,
-        surroundings: Option<&Surroundings>,
-    ) -> Result<(), CheckError> {
+    fn ensure<'a>(&mut self, ground: impl FnOnce() -> Ground<'a>) -> Result<(), CheckError> {
         if self.process.is_some() {
             return Ok(());
         }
         if self.resting.is_some_and(|until| Instant::now() < until) {
             return Err(CheckError::Gone("the speculator is being restarted".into()));
         }
-        let started = self.start(rules, surroundings);
+        let started = self.start(ground());
         started.map_err(|error| {
             self.lose();
             CheckError::Gone(format!("the speculator does not start: {error}"))
         })
     }
 
-    fn start(&mut self, rules: &str, surroundings: Option<&Surroundings>) -> std::io::Result<()> {
+    fn start(&mut self, ground: Ground<'_>) -> std::io::Result<()> {
         let executable = match &self.executable {
             Some(executable) => executable.clone(),
             None => std::env::current_exe()?,
@@ -210,9 +230,9 @@ impl Speculator {
             heard: Vec::new(),
             proved: false,
         };
-        process.tell(&Order::Rules(rules.to_owned()))?;
-        if let Some(surroundings) = surroundings {
-            process.tell(&Order::Surroundings(surroundings.clone()))?;
+        process.tell(&Order::Rules(ground.rules.to_owned()))?;
+        if let Some((count, surroundings)) = ground.surroundings {
+            process.tell(&Order::Surroundings(count, surroundings))?;
         }
         self.late_count = 0;
         self.process = Some(process);
@@ -284,6 +304,8 @@ impl<S: Service> Question<'_, S> {
             input: rmp_serde::to_vec(self.input)?,
             dice: self.dice,
             standing: self.standing.to_vec(),
+            bad: self.bad.clone(),
+            refusing: self.refusing,
             limit_us: 0,
         })
     }

@@ -4,16 +4,19 @@
 //! node, a pair, or all in view that a property is broken in with the event and was not without it. So a violation that
 //! stands already neither hides a new one nor excuses it, and a node that missed one violation is not stopped for good.
 //! There may always be nodes that are not in view, so what more nodes could change is unknown.
+//!
+//! Neighbors' states are other nodes' bytes, and properties are the service's own code: what comes of the two is contained.
+//! A property that panics says nothing. What a process made for a trial died of, or could not end, is read off
+//! [`blame`](crate::blame), and a [`Spot`] that is known to be bad is not touched again for a while.
 
 use scry_protocol::NodeId;
-use scry_protocol::link::host::Surroundings;
 use serde::{Deserialize, Serialize};
 
-use crate::capture;
+use crate::blame::{self, Phase};
 use crate::checkpoint::cut::{Basis, Standing};
 use crate::context::Dice;
 use crate::engine::PANIC_PROPERTY;
-use crate::model::event::InputOf;
+use crate::model::event::{Input, InputOf};
 use crate::model::handler::{Local, in_silence};
 use crate::property::{Judgement, Property, Scope, Shape, View};
 use crate::runtime::run::{Panicked, Performed, caught, run};
@@ -27,16 +30,45 @@ pub(super) struct Neighbor<S: Service> {
     pub(super) local: Local<S>,
 }
 
-/// What is said of a property whose judgement took more steps than it may.
-pub(super) const CUT_OFF: &str = "it took more steps than it may";
+/// Where things go wrong: at a node's state as a whole, or where one property, by its position, looks at it. Without a node
+/// it is everybody's.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
+pub(super) struct Spot {
+    pub(super) node: Option<NodeId>,
+    pub(super) property: Option<u32>,
+}
+
+/// What goes wrong there.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
+pub(super) enum How {
+    /// A panic, which was caught, or bytes that are no state.
+    Panics,
+    /// The process that tried it ended.
+    Dies,
+    /// It did not end in time.
+    Late,
+    /// It took more steps than it may, and ended by itself.
+    CutOff,
+}
+
+/// Something that could not be judged, or not even be read.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+pub(super) struct Trouble {
+    pub(super) spot: Spot,
+    pub(super) how: How,
+    /// More about it, for people.
+    pub(super) said: String,
+}
 
 /// What a trial is made with.
 pub(super) struct Trial<'a, S: Service> {
     pub(super) me: NodeId,
     pub(super) setup: &'a S::Setup,
     pub(super) properties: &'a [Property<S>],
-    pub(super) neighbors: &'a [Neighbor<S>],
+    pub(super) neighbors: Vec<&'a Neighbor<S>>,
     pub(super) standing: &'a [Standing],
+    /// What is not to be touched.
+    pub(super) bad: &'a [Spot],
 }
 
 /// What came of a trial.
@@ -44,8 +76,8 @@ pub(super) struct Trial<'a, S: Service> {
 pub(super) struct Verdict {
     /// What the event would break.
     pub(super) accusations: Vec<Accusation>,
-    /// Properties that could not be judged because they panicked or took too long, with what is said of that.
-    pub(super) unjudged: Vec<(String, String)>,
+    /// Where properties could not be judged.
+    pub(super) unjudged: Vec<Trouble>,
     /// How often the handler looked at dice or clock.
     pub(super) asked: u32,
 }
@@ -69,10 +101,16 @@ impl<S: Service> Trial<'_, S> {
         input: &InputOf<S>,
         dice: Dice,
     ) -> (Verdict, Option<Performed<S>>) {
-        let (mut copy, mut dice) = (local.clone(), dice);
-        let ran = in_silence(|| run(self.me, self.setup, &mut copy, input.clone(), &mut dice));
-        let effects = match ran {
-            Ok(effects) => effects,
+        let mut dice = dice;
+        let ran = in_silence(|| {
+            blame::on(Phase::Handling, Some(self.me), || {
+                let mut copy = caught(|| local.clone())?;
+                let effects = run(self.me, self.setup, &mut copy, input.clone(), &mut dice)?;
+                Ok((copy, effects))
+            })
+        });
+        let (copy, effects) = match ran {
+            Ok(performed) => performed,
             Err(Panicked(said)) => {
                 // Dice may have had a part in it, and what they said is lost: not to be remembered.
                 let verdict = Verdict {
@@ -91,26 +129,90 @@ impl<S: Service> Trial<'_, S> {
     /// Says what is broken after a step of the node and was not before. A property that panics says nothing.
     pub(super) fn judge(&self, before: &Local<S>, after: &Local<S>) -> Verdict {
         let mut verdict = Verdict::default();
-        if before == after {
+        if in_silence(|| caught(|| before == after)).unwrap_or(false) {
             return verdict;
         }
-        for property in self.properties {
+        for (position, property) in (0..).zip(self.properties) {
+            if self.is_bad(self.me, position) {
+                continue;
+            }
+            let at = |node| Spot {
+                node,
+                property: Some(position),
+            };
             let cut_off = property.cut_off();
-            let judged = in_silence(|| caught(|| self.accuse(property, before, after)));
+            let judged = in_silence(|| {
+                blame::on(Phase::Judging(position), Some(self.me), || {
+                    caught(|| self.accuse(position, property, before, after)).map_err(|panicked| {
+                        (
+                            blame::present().map_or(Some(self.me), |it| it.node),
+                            panicked,
+                        )
+                    })
+                })
+            });
             if property.cut_off() > cut_off {
-                let name = property.name().to_owned();
-                verdict.unjudged.push((name, CUT_OFF.to_owned()));
+                verdict.unjudged.push(Trouble {
+                    spot: at(Some(self.me)),
+                    how: How::CutOff,
+                    said: "it took more steps than it may".to_owned(),
+                });
             }
             match judged {
                 Ok(accusations) => verdict.accusations.extend(accusations),
-                Err(Panicked(said)) => verdict.unjudged.push((property.name().to_owned(), said)),
+                Err((node, Panicked(said))) => verdict.unjudged.push(Trouble {
+                    spot: at(node),
+                    how: How::Panics,
+                    said,
+                }),
             }
         }
         verdict
     }
 
+    /// Says what would break at once if a message of a peer were kept from its handler: on a connection that means to break
+    /// it, which both ends are told of. A handler or property that fails here says nothing good about the refusal.
+    pub(super) fn refuse(&self, local: &Local<S>, from: NodeId, dice: Dice) -> Verdict {
+        let input = Input::Disconnect(from);
+        let (mut verdict, _) = self.run(local, &input, dice);
+        let Some(peer) = self.neighbors.iter().find(|it| it.node == from) else {
+            return verdict;
+        };
+        // For the time of the question the peer is the node, and this node one of its neighbors.
+        let mine = Neighbor {
+            node: self.me,
+            setup: self.setup.clone(),
+            local: local.clone(),
+        };
+        let others = self.neighbors.iter().filter(|it| it.node != from);
+        let mut standing = self.standing.to_vec();
+        for standing in standing.iter_mut().filter(|standing| standing.node == from) {
+            standing.node = self.me;
+        }
+        let theirs = Trial {
+            me: from,
+            setup: &peer.setup,
+            properties: self.properties,
+            neighbors: others.copied().chain([&mine]).collect(),
+            standing: &standing,
+            bad: self.bad,
+        };
+        let (after, _) = theirs.run(&peer.local, &Input::Disconnect(self.me), dice);
+        verdict.accusations.extend(after.accusations);
+        verdict
+    }
+
+    /// Tells whether a property must not look at a node's state.
+    fn is_bad(&self, node: NodeId, property: u32) -> bool {
+        self.bad.iter().any(|spot| {
+            spot.property.is_none_or(|bad| bad == property)
+                && spot.node.is_none_or(|bad| bad == node)
+        })
+    }
+
     fn accuse(
         &self,
+        position: u32,
         property: &Property<S>,
         before: &Local<S>,
         after: &Local<S>,
@@ -131,18 +233,21 @@ impl<S: Service> Trial<'_, S> {
                 if now.as_ref() == Some(&then) {
                     return Vec::new();
                 }
-                let with = |neighbor: &&Neighbor<S>| {
-                    let theirs = project(&view(neighbor.node, &neighbor.local));
-                    theirs.is_some_and(|theirs| {
-                        let broken = |mine| {
-                            let (mine, theirs) = ((self.me, mine), (neighbor.node, &theirs));
-                            judge(mine, theirs) == Judgement::Violated
-                                || judge(theirs, mine) == Judgement::Violated
-                        };
-                        broken(&then) && !now.as_ref().is_some_and(broken)
+                let with = |neighbor: &&&Neighbor<S>| {
+                    blame::on(Phase::Judging(position), Some(neighbor.node), || {
+                        let theirs = project(&view(neighbor.node, &neighbor.local));
+                        theirs.is_some_and(|theirs| {
+                            let broken = |mine| {
+                                let (mine, theirs) = ((self.me, mine), (neighbor.node, &theirs));
+                                judge(mine, theirs) == Judgement::Violated
+                                    || judge(theirs, mine) == Judgement::Violated
+                            };
+                            broken(&then) && !now.as_ref().is_some_and(broken)
+                        })
                     })
                 };
-                let guilty = self.neighbors.iter().filter(with);
+                let fine = |neighbor: &&&Neighbor<S>| !self.is_bad(neighbor.node, position);
+                let guilty = self.neighbors.iter().filter(fine).filter(with);
                 guilty
                     .map(|neighbor| {
                         let firm = self.is_firm(neighbor.node, property.name());
@@ -150,18 +255,23 @@ impl<S: Service> Trial<'_, S> {
                     })
                     .collect()
             }
-            Shape::Global(..) => self.accuse_together(property, before, after),
+            Shape::Global(..) => blame::on(Phase::Judging(position), None, || {
+                self.accuse_together(position, property, before, after)
+            }),
         }
     }
 
     /// A property of all in view: firm if those who may stand together break it, a suspicion if all that are known do.
     fn accuse_together(
         &self,
+        position: u32,
         property: &Property<S>,
         before: &Local<S>,
         after: &Local<S>,
     ) -> Vec<Accusation> {
-        let all: Vec<&Neighbor<S>> = self.neighbors.iter().collect();
+        // A node that is not in view is one that is not known: what it could change stays unknown.
+        let fine = |neighbor: &&&Neighbor<S>| !self.is_bad(neighbor.node, position);
+        let all: Vec<&Neighbor<S>> = self.neighbors.iter().filter(fine).copied().collect();
         let firm = |neighbor: &&&Neighbor<S>| self.is_firm(neighbor.node, property.name());
         let together: Vec<&Neighbor<S>> = all.iter().filter(firm).copied().collect();
         let broken = |local, with: &[&Neighbor<S>]| {
@@ -229,30 +339,8 @@ fn view<S: Service>(id: NodeId, local: &Local<S>) -> View<'_, S> {
     }
 }
 
-/// Reads the neighbors that can be read, and says what is wrong with the others. Their bytes are another node's: reading
-/// them must not end this process, whatever the service's own types do with them.
-pub(super) fn neighbors<S: Service>(
-    surroundings: &Surroundings,
-) -> (Vec<Neighbor<S>>, Vec<String>) {
-    let mut readable = Vec::new();
-    let mut errors = Vec::new();
-    for neighbor in &surroundings.neighbors {
-        let content = neighbor.body.read().map_err(|error| error.to_string());
-        let read = content.and_then(|content| {
-            let read = in_silence(|| caught(|| capture::read::<S>(&content)));
-            match read {
-                Ok(read) => read.map_err(|error| error.to_string()),
-                Err(Panicked(said)) => Err(format!("the service panics on it: {said}")),
-            }
-        });
-        match read {
-            Ok((setup, captured)) => readable.push(Neighbor {
-                node: neighbor.node,
-                setup,
-                local: captured.local,
-            }),
-            Err(error) => errors.push(format!("{}: {error}", neighbor.node)),
-        }
-    }
-    (readable, errors)
+/// Tells whether any property looks at more than one node.
+pub(super) fn looks_at_neighbors<S: Service>(properties: &[Property<S>]) -> bool {
+    let several = |property: &Property<S>| !matches!(property.shape(), Shape::Node(_));
+    properties.iter().any(several)
 }

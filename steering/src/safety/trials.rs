@@ -6,17 +6,19 @@ use std::time::{Duration, Instant};
 use scry_protocol::link::host::{Failure, Isolate, Rules, Surroundings};
 use scry_protocol::{NodeId, Past};
 
+use crate::blame;
 use crate::checkpoint::cut::{Cut, Standing};
 use crate::context::Dice;
-use crate::model::event::{Input, InputOf};
+use crate::model::event::InputOf;
 use crate::model::handler::Local;
 use crate::properties;
-use crate::property::{Property, Shape};
+use crate::property::Property;
 use crate::runtime::run::Performed;
-use crate::safety::child::Forker;
+use crate::safety::child::{CheckError, Forker, unanswered};
 use crate::safety::memory::Memory;
-use crate::safety::speculator::{self, Speculator};
-use crate::safety::trial::{self, Neighbor, Trial, Verdict};
+use crate::safety::speculator::{Ground, Question, Speculator};
+use crate::safety::trial::{How, Spot, Trial, Trouble, Verdict, looks_at_neighbors};
+use crate::safety::vetting::{Neighbors, Troubles, Vetting, without};
 use crate::service::Service;
 
 /// An event to be tried.
@@ -41,6 +43,13 @@ pub(super) struct Trials<S: Service> {
     speculator: Option<Speculator>,
     forker: Forker,
     memory: Memory,
+    vetting: Vetting,
+    /// What is left alone for a while.
+    troubles: Troubles,
+    /// What was not told yet.
+    untold: Vec<Trouble>,
+    /// How often neighbors' states came.
+    known_count: u64,
 }
 
 /// The neighbors' last known states.
@@ -48,8 +57,21 @@ struct Known<S: Service> {
     since: Instant,
     cut: Cut,
     raw: Surroundings,
+    /// Whether they were tried where they can do no harm: not before then are they read here.
+    vetted: bool,
+    /// Whether a speculator was asked to try them.
+    asked: bool,
+    /// What was not tried, or is bad: it is not read here, also when it may be tried again.
+    left_out: Vec<Spot>,
     /// As values, once a trial in this process needs them.
-    neighbors: Option<Vec<Neighbor<S>>>,
+    neighbors: Option<Neighbors<S>>,
+}
+
+impl<S: Service> Known<S> {
+    fn leave_out(&mut self, troubles: &[Trouble]) {
+        self.left_out
+            .extend(troubles.iter().map(|trouble| trouble.spot));
+    }
 }
 
 impl<S: Service> Trials<S> {
@@ -72,6 +94,10 @@ impl<S: Service> Trials<S> {
             speculator: None,
             forker: Forker::default(),
             memory: Memory::default(),
+            vetting: Vetting::default(),
+            troubles: Troubles::default(),
+            untold: Vec::new(),
+            known_count: 0,
         }
     }
 
@@ -79,6 +105,16 @@ impl<S: Service> Trials<S> {
     pub(super) fn set_rules(&mut self, rules: Rules) -> Result<(), String> {
         self.memory.clear();
         self.speculator = None;
+        // What is wrong is known by the positions of properties, which may be others now.
+        self.troubles.clear();
+        self.vetting.clear();
+        if let Some(known) = &mut self.known {
+            (known.vetted, known.asked, known.neighbors) = (false, false, None);
+        }
+        if rules.isolate != Isolate::Off {
+            // Without it, whatever a trial's process dies of counts as the handler's doing.
+            let _ = blame::share_with_children();
+        }
         match properties::from_text::<S>(&rules.properties) {
             Ok(properties) => {
                 self.properties = properties;
@@ -96,15 +132,48 @@ impl<S: Service> Trials<S> {
     /// Takes the neighbors' states. They are not read before they are needed.
     pub(super) fn set_surroundings(&mut self, surroundings: Surroundings) {
         self.memory.clear();
+        self.known_count += 1;
+        let left_out = self.troubles.present(Instant::now());
         if let Some(speculator) = &mut self.speculator {
-            speculator.set_surroundings(&surroundings);
+            speculator.set_surroundings(self.known_count, without(&surroundings, &left_out));
         }
         self.known = Some(Known {
             since: Instant::now(),
             cut: Cut::of(&surroundings),
             raw: surroundings,
+            vetted: false,
+            asked: false,
+            left_out,
             neighbors: None,
         });
+    }
+
+    /// Tells, once for each time that neighbors' states came, whether nobody has tried them yet who is to.
+    pub(super) fn awaits_vetting(&mut self) -> bool {
+        let by_speculator = self.rules.isolate == Isolate::Speculator && self.looks_at_neighbors();
+        self.known.as_mut().is_some_and(|known| {
+            by_speculator
+                && !known.raw.neighbors.is_empty()
+                && !known.vetted
+                && !std::mem::replace(&mut known.asked, true)
+        })
+    }
+
+    /// Returns what went wrong with a state, each time until it is left alone.
+    pub(super) fn take_troubles(&mut self) -> Vec<Trouble> {
+        std::mem::take(&mut self.untold)
+    }
+
+    fn note_troubles(&mut self, troubles: Vec<Trouble>) {
+        for trouble in troubles {
+            // What ended by itself on the node's own state costs little and says nothing about the next.
+            let foreign = trouble.spot.node.is_some_and(|node| node != self.me);
+            let untouched = foreign || matches!(trouble.how, How::Dies | How::Late);
+            if self.troubles.note(Instant::now(), trouble.spot, untouched) {
+                self.memory.clear();
+                self.untold.push(trouble);
+            }
+        }
     }
 
     /// Forgets neighbors' states that are too old to say anything, and tells whether there were any.
@@ -136,8 +205,7 @@ impl<S: Service> Trials<S> {
 
     /// Tells whether any property looks at more than one node.
     pub(super) fn looks_at_neighbors(&self) -> bool {
-        let several = |property: &Property<S>| !matches!(property.shape(), Shape::Node(_));
-        self.properties.iter().any(several)
+        looks_at_neighbors(&self.properties)
     }
 
     /// Says how far each neighbor's known state can be relied on beside a state with this past.
@@ -166,99 +234,74 @@ impl<S: Service> Trials<S> {
         self.speculator.as_ref()?.process_id()
     }
 
-    /// Tries an event. What could not be read of the neighbors is added to `unreadable`.
-    pub(super) fn attempt(
-        &mut self,
-        how: Isolate,
-        case: &Case<'_, S>,
-        unreadable: &mut Vec<String>,
-    ) -> Tried<S> {
+    /// Tries an event.
+    pub(super) fn attempt(&mut self, how: Isolate, case: &Case<'_, S>) -> Tried<S> {
         let key = Memory::key(case.local, case.input, &case.standing);
         if how != Isolate::Clone
             && let Some(verdict) = self.memory.recall(key)
         {
             return Ok((verdict, None));
         }
-        let deadline = Duration::from_millis(self.rules.deadline_ms);
-        let answer = match how {
-            Isolate::Clone => return Ok(self.on_clone(case, unreadable)),
-            Isolate::Fork => {
-                self.read_neighbors(unreadable);
-                let mut forker = std::mem::take(&mut self.forker);
-                let trial = self.trial(case);
-                let answer =
-                    forker.run(deadline, || trial.run(case.local, case.input, case.dice).0);
-                self.forker = forker;
-                answer
+        let (answer, performed) = match how {
+            Isolate::Clone => {
+                self.read_neighbors();
+                let bad = self.troubles.present(Instant::now());
+                let trial = self.trial(case, &bad);
+                let (verdict, performed) = trial.run(case.local, case.input, case.dice);
+                (Ok(verdict), performed)
             }
-            _ => self.ask_speculator(deadline, case),
+            Isolate::Fork => {
+                self.read_neighbors();
+                let run = |trial: &Trial<'_, S>| trial.run(case.local, case.input, case.dice).0;
+                (self.fork(case, run), None)
+            }
+            _ => (self.ask_speculator(case, None), None),
         };
         match answer {
-            Ok(verdict) => {
-                if verdict.asked == 0 {
+            Ok(mut verdict) => {
+                let unjudged = std::mem::take(&mut verdict.unjudged);
+                if how != Isolate::Clone && verdict.asked == 0 && unjudged.is_empty() {
                     self.memory.remember(key, verdict.clone());
                 }
-                Ok((verdict, None))
+                self.note_troubles(unjudged);
+                Ok((verdict, performed))
             }
             Err(error) => Err(error.into_parts()),
         }
     }
 
-    fn on_clone(
+    /// Says what would break at once if a message of a peer were kept from the handler. Neither this node's handlers nor
+    /// another's states run in this process for that.
+    pub(super) fn refuse(
         &mut self,
         case: &Case<'_, S>,
-        unreadable: &mut Vec<String>,
-    ) -> (Verdict, Option<Performed<S>>) {
-        self.read_neighbors(unreadable);
-        self.trial(case).run(case.local, case.input, case.dice)
+        from: NodeId,
+    ) -> Result<Verdict, (Failure, String)> {
+        let answer = match self.rules.isolate {
+            Isolate::Speculator => self.ask_speculator(case, Some(from)),
+            _ => {
+                self.read_neighbors();
+                self.fork(case, |trial| trial.refuse(case.local, from, case.dice))
+            }
+        };
+        answer.map_err(CheckError::into_parts)
     }
 
-    /// Judges what a step that is not tried here would break, by the neighbors' states as they are read in this process.
-    pub(super) fn judge(
+    /// Runs a trial in a process forked off this one.
+    fn fork(
         &mut self,
         case: &Case<'_, S>,
-        after: &Local<S>,
-        unreadable: &mut Vec<String>,
-    ) -> Verdict {
-        self.read_neighbors(unreadable);
-        self.trial(case).judge(case.local, after)
-    }
-
-    /// Judges what a peer breaks when it learns that its connection with this node is gone; `None` if it fails at it.
-    pub(super) fn judge_at_peer(&mut self, peer: NodeId, case: &Case<'_, S>) -> Option<Verdict> {
-        self.read_neighbors(&mut Vec::new());
-        let neighbors = self
-            .known
-            .as_mut()
-            .and_then(|known| known.neighbors.as_mut());
-        let Some(neighbors) = neighbors else {
-            return Some(Verdict::default());
-        };
-        let Some(at) = neighbors.iter().position(|neighbor| neighbor.node == peer) else {
-            return Some(Verdict::default());
-        };
-        // For the time of the question the peer is the node, and this node one of its neighbors.
-        let mine = Neighbor {
-            node: self.me,
-            setup: case.setup.clone(),
-            local: case.local.clone(),
-        };
-        let theirs = std::mem::replace(&mut neighbors[at], mine);
-        let mut standing = case.standing.clone();
-        for standing in standing.iter_mut().filter(|standing| standing.node == peer) {
-            standing.node = self.me;
-        }
-        let trial = Trial {
-            me: peer,
-            setup: &theirs.setup,
-            properties: &self.properties,
-            neighbors,
-            standing: &standing,
-        };
-        let input = Input::Disconnect(self.me);
-        let (verdict, performed) = trial.run(&theirs.local, &input, case.dice);
-        neighbors[at] = theirs;
-        performed.map(|_| verdict)
+        run: impl FnOnce(&Trial<'_, S>) -> Verdict,
+    ) -> Result<Verdict, CheckError> {
+        let deadline = Duration::from_millis(self.rules.deadline_ms);
+        let mut forker = std::mem::take(&mut self.forker);
+        let bad = self.troubles.present(Instant::now());
+        let trial = self.trial(case, &bad);
+        let answer = forker.run(deadline, || run(&trial));
+        drop(trial);
+        self.forker = forker;
+        let blamed = blame::take();
+        answer.or_else(|error| unanswered(error, blamed))
     }
 
     /// Returns the neighbors' states as they were told.
@@ -266,51 +309,80 @@ impl<S: Service> Trials<S> {
         self.known.as_ref().map(|known| &known.raw)
     }
 
-    fn trial<'a>(&'a self, case: &'a Case<'a, S>) -> Trial<'a, S> {
-        let neighbors = self
-            .known
-            .as_ref()
-            .and_then(|known| known.neighbors.as_deref());
+    fn trial<'a>(&'a self, case: &'a Case<'a, S>, bad: &'a [Spot]) -> Trial<'a, S> {
+        let known = self.known.as_ref();
+        let neighbors = known.and_then(|known| known.neighbors.as_ref());
         Trial {
             me: self.me,
             setup: case.setup,
             properties: &self.properties,
-            neighbors: neighbors.unwrap_or_default(),
+            neighbors: neighbors.map_or_else(Vec::new, Neighbors::all),
             standing: &case.standing,
+            bad,
         }
     }
 
-    fn read_neighbors(&mut self, unreadable: &mut Vec<String>) {
+    /// Makes values of the neighbors' states, if a property needs them and they were tried elsewhere before.
+    fn read_neighbors(&mut self) {
+        let looks = self.looks_at_neighbors();
         let Some(known) = self
             .known
             .as_mut()
-            .filter(|known| known.neighbors.is_none())
+            .filter(|known| looks && known.neighbors.is_none())
         else {
             return;
         };
-        let (neighbors, errors) = trial::neighbors(&known.raw);
-        known.neighbors = Some(neighbors);
-        unreadable.extend(errors);
+        let mut found = Vec::new();
+        if !known.vetted && self.rules.isolate != Isolate::Speculator {
+            let limit = Duration::from_millis(self.rules.deadline_ms);
+            let wanted = without(&known.raw, &known.left_out);
+            found = self.vetting.vet(&wanted, &self.properties, limit);
+            known.leave_out(&found);
+            known.vetted = true;
+        }
+        if known.vetted {
+            let wanted = without(&known.raw, &known.left_out);
+            known.neighbors = Some(Neighbors::read(&wanted));
+        }
+        self.note_troubles(found);
     }
 
     fn ask_speculator(
         &mut self,
-        deadline: Duration,
         case: &Case<'_, S>,
-    ) -> Result<Verdict, crate::safety::child::CheckError> {
-        let raw = self.known.as_ref().map(|known| &known.raw);
+        refusing: Option<NodeId>,
+    ) -> Result<Verdict, CheckError> {
+        let bad = self.troubles.present(Instant::now());
+        let count = self.known_count;
+        let known = self.known.as_ref();
+        let rules = &self.rules.properties;
+        let ground = || Ground {
+            rules,
+            surroundings: known.map(|known| (count, without(&known.raw, &known.left_out))),
+        };
         let executable = &self.executable;
         let speculator = self
             .speculator
             .get_or_insert_with(|| Speculator::new(executable.clone()));
-        let question = speculator::Question {
+        let question = Question {
             me: self.me,
             setup: case.setup,
             local: case.local,
             input: case.input,
             dice: case.dice,
             standing: &case.standing,
+            bad,
+            refusing,
         };
-        speculator.ask(deadline, &question, &self.rules.properties, raw)
+        let deadline = Duration::from_millis(self.rules.deadline_ms);
+        let answer = speculator.ask(deadline, &question, ground);
+        if let Some(troubles) = speculator.take_troubles(count) {
+            if let Some(known) = &mut self.known {
+                known.leave_out(&troubles);
+                known.vetted = true;
+            }
+            self.note_troubles(troubles);
+        }
+        answer
     }
 }

@@ -469,3 +469,80 @@ fn a_damaged_store_is_complained_about_once_and_starts_empty() {
         "a directory is no file"
     );
 }
+
+#[test]
+fn a_member_whose_state_takes_the_checker_down_is_left_out_for_a_while_longer_each_time() {
+    let mut bench = Bench::steering();
+    bench.begin();
+    let members = |bench: &Bench| bench.jobs.last().expect("a job").snapshot.members.len();
+    let whole = members(&bench);
+    let crash = |bench: &mut Bench| {
+        let now = bench.now;
+        bench
+            .controller
+            .handle_blame(now, &[Some(OTHER)], "signal 6");
+        bench.controller.handle_checker_gone(now, "signal 6");
+        bench.drain();
+        bench.ready();
+    };
+    crash(&mut bench);
+    assert_eq!(failures(&bench, "member-left-out"), 1);
+    let shown = bench.controller.status(bench.now).left_out;
+    assert_eq!(shown.len(), 1);
+    let pause_ms = shown[0].again_ms.expect("it is tried again");
+    bench.snapshot();
+    assert_eq!(members(&bench), whole - 1, "it is left out");
+    let job = bench.jobs.last().expect("a job");
+    assert!(job.snapshot.missing.iter().any(|it| it.node == OTHER));
+    assert!(!job.whole, "what it could mend is unknown");
+    let run = job.run;
+    let now = bench.now;
+    bench
+        .controller
+        .handle_checker(now, report(run, Ended::Exhausted).into());
+    bench.drain();
+    bench.now = bench.now.after_millis(pause_ms);
+    assert!(bench.controller.status(bench.now).left_out.is_empty());
+    bench.snapshot();
+    assert_eq!(members(&bench), whole, "it is tried again");
+    crash(&mut bench);
+    let shown = bench.controller.status(bench.now).left_out;
+    assert_eq!(shown[0].again_ms, Some(2 * pause_ms));
+}
+
+#[test]
+fn a_checker_that_dies_of_the_own_nodes_state_leaves_nobody_out() {
+    let mut bench = Bench::steering();
+    bench.begin();
+    let now = bench.now;
+    bench.controller.handle_blame(now, &[Some(ME)], "signal 6");
+    assert_eq!(failures(&bench, "member-left-out"), 0);
+}
+
+#[test]
+fn whom_a_run_went_on_without_and_what_panicked_in_it_is_told_once() {
+    use scry_protocol::link::checker::{LeftOut, Unjudged};
+    let mut bench = Bench::steering();
+    for _ in 0..2 {
+        bench.snapshot();
+        bench.ready();
+        let run = bench.jobs.last().expect("a job").run;
+        let mut report = report(run, Ended::Budget);
+        report.left_out = vec![LeftOut {
+            node: OTHER,
+            why: "the service panics on it".to_owned(),
+        }];
+        report.panicked = vec![Unjudged {
+            property: "one leader".to_owned(),
+            why: "index out of bounds".to_owned(),
+        }];
+        let now = bench.now;
+        bench.controller.handle_checker(now, report.into());
+        bench.drain();
+        bench.now = bench.now.after_millis(60_000);
+    }
+    assert_eq!(failures(&bench, "member-left-out"), 1);
+    assert_eq!(failures(&bench, "property-panicked"), 1);
+    let shown = bench.controller.status(bench.now).left_out;
+    assert_eq!(shown[0].again_ms, None, "the checker does it by itself");
+}

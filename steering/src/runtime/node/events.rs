@@ -212,7 +212,9 @@ impl<S: Service> Node<S> {
         from: NodeId,
         content: &[u8],
     ) -> Result<(), End> {
-        let Ok(message) = rmp_serde::from_slice::<S::Message>(content) else {
+        // Whatever the service's own types do with what a peer sent, it is no more than malformed.
+        let read = run::caught(|| rmp_serde::from_slice::<S::Message>(content));
+        let Ok(Ok(message)) = read else {
             self.counts.malformed += 1;
             return match origin {
                 Origin::Stream(key) => self.reject(key, "what came on it is malformed"),

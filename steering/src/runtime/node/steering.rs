@@ -438,12 +438,18 @@ impl<S: Service> Node<S> {
 
     /// Tells the service of a predicted violation, and installs the filters if it leaves it to them.
     fn predicted(&mut self, predicted: Predicted) -> Result<(), End> {
-        let handling = match path::read::<S>(&predicted.path) {
-            Err(error) => {
+        // A path has other nodes' messages in it.
+        let read = run::caught(|| path::read::<S>(&predicted.path));
+        let handling = match read {
+            Err(Panicked(said)) => {
+                tracing::warn!("a predicted path cannot be read: the service panics on it: {said}");
+                Handling::Default
+            }
+            Ok(Err(error)) => {
                 tracing::warn!("a predicted path cannot be read: {error}");
                 Handling::Default
             }
-            Ok(path) => {
+            Ok(Ok(path)) => {
                 let prediction = Prediction {
                     property: predicted.property.clone(),
                     explanation: predicted.explanation,

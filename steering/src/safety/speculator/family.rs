@@ -24,17 +24,23 @@ use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::{Pid, getpid, getppid, pipe2};
 use scry_protocol::{CheckpointNumber, Content, Incarnation, Past};
 
+use crate::blame::{self, Phase};
 use crate::capture;
 use crate::model::event::InputOf;
 use crate::properties;
 use crate::property::Property;
-use crate::safety::child::{death, heed_the_clock, live_at_most, reap, spawn};
+use crate::safety::child::{
+    CheckError, end_of, heed_the_clock, live_at_most, reap, spawn, unanswered,
+};
 use crate::safety::speculator::words::{Answer, Check, Order, Said, Spoken, read, write};
-use crate::safety::trial::{self, Neighbor, Trial};
+use crate::safety::trial::{Spot, Trial, Trouble, looks_at_neighbors};
+use crate::safety::vetting::{Neighbors, Vetting, without};
 use crate::service::Service;
 
 /// How many children wait for a question. While one ends and another is forked in its place, the others answer.
 const CHILDREN_COUNT: usize = 3;
+/// How long a child may take to try new states of the neighbors. Questions wait meanwhile, or are late.
+const VETTING_MAX: Duration = Duration::from_millis(250);
 
 /// What a child notes: that it is its turn, that it has read a question whole (the id follows), that it has answered,
 /// that the turn is another's; or that what comes is not for it, or that nothing comes any more.
@@ -50,6 +56,8 @@ pub fn serve<S: Service>() {
     // Without it the process ends all the same when the host closes its end.
     let _ = set_pdeathsig(Signal::SIGKILL);
     heed_the_clock();
+    // Without it, what a child died of is taken for the handler, and no neighbor's state is worked with.
+    let _ = blame::share_with_children();
     let Ok(input) = std::io::stdin().as_fd().try_clone_to_owned() else {
         return;
     };
@@ -59,7 +67,10 @@ pub fn serve<S: Service>() {
     let family = Family::<S> {
         stream: UnixStream::from(input),
         properties: Ok(S::properties()),
-        neighbors: Vec::new(),
+        neighbors: Neighbors(Vec::new()),
+        vetting: Vetting::default(),
+        vetted: 0,
+        troubles: Vec::new(),
         turn_reader: File::from(turn_reader),
         turn_writer: File::from(turn_writer),
         children: Vec::new(),
@@ -71,7 +82,11 @@ pub fn serve<S: Service>() {
 struct Family<S: Service> {
     stream: UnixStream,
     properties: Result<Vec<Property<S>>, String>,
-    neighbors: Vec<Neighbor<S>>,
+    neighbors: Neighbors<S>,
+    vetting: Vetting,
+    /// Which states of the neighbors were looked at last, and what is wrong with them.
+    vetted: u64,
+    troubles: Vec<Trouble>,
     /// A pipe that holds one byte, or none while a child has the turn.
     turn_reader: File,
     turn_writer: File,
@@ -137,11 +152,19 @@ impl<S: Service> Family<S> {
                     answered: false,
                     ..
                 } => {
-                    let said = match status {
-                        WaitStatus::Signaled(_, Signal::SIGALRM, _) => Said::Late,
-                        status => Said::Verdict(death(Some(status))),
+                    let error = match status {
+                        WaitStatus::Signaled(_, Signal::SIGALRM, _) => {
+                            CheckError::Late(Duration::ZERO)
+                        }
+                        status => CheckError::Died(end_of(Some(status))),
                     };
-                    write(&mut self.stream, &Answer { id, said })?;
+                    let said = match unanswered(error, blame::take()) {
+                        Ok(verdict) => Said::Verdict(verdict),
+                        Err(CheckError::Late(_)) => Said::Late,
+                        Err(error) => Said::Unreadable(error.to_string()),
+                    };
+                    let answer = self.answer(id, said);
+                    write(&mut self.stream, &answer)?;
                     self.turn_writer.write_all(&[TURN])?;
                 }
                 // Killed from outside: how much of a question it has read is not known, or who has the turn now.
@@ -160,12 +183,35 @@ impl<S: Service> Family<S> {
 
     fn follow(&mut self) -> std::io::Result<()> {
         match read(&mut self.stream)? {
-            Order::Rules(text) => self.properties = properties::from_text(&text),
-            Order::Surroundings(surroundings) => {
-                self.neighbors = trial::neighbors(&surroundings).0;
+            Order::Rules(text) => {
+                self.properties = properties::from_text(&text);
+                self.vetting.clear();
+            }
+            Order::Surroundings(count, surroundings) => {
+                self.vetted = count;
+                self.troubles.clear();
+                self.neighbors = Neighbors(Vec::new());
+                let properties = self.properties.as_deref().unwrap_or_default();
+                if looks_at_neighbors(properties) {
+                    self.troubles = self.vetting.vet(&surroundings, properties, VETTING_MAX);
+                    self.neighbors = Neighbors::read(&without(&surroundings, &self.bad()));
+                }
             }
         }
         Ok(())
+    }
+
+    fn bad(&self) -> Vec<Spot> {
+        self.troubles.iter().map(|trouble| trouble.spot).collect()
+    }
+
+    fn answer(&self, id: u64, said: Said) -> Answer {
+        Answer {
+            id,
+            said,
+            vetted: self.vetted,
+            troubles: self.troubles.clone(),
+        }
     }
 
     /// Looks at what comes, and leaves it there.
@@ -217,8 +263,8 @@ impl<S: Service> Family<S> {
             Next::Order => self.follow(),
             Next::Check => {
                 let Check { id, .. } = read(&mut self.stream)?;
-                let said = Said::ForkFailed(error as i32);
-                write(&mut self.stream, &Answer { id, said })
+                let answer = self.answer(id, Said::ForkFailed(error as i32));
+                write(&mut self.stream, &answer)
             }
             Next::Nothing | Next::Closed => Err(std::io::ErrorKind::UnexpectedEof.into()),
         }
@@ -244,13 +290,15 @@ impl<S: Service> Family<S> {
         note[1..].copy_from_slice(&id.to_le_bytes());
         notes.write_all(&note)?;
         live_at_most(Duration::from_micros(check.limit_us));
+        let bad = [self.bad(), check.bad.clone()].concat();
         let said = match &self.properties {
-            Ok(properties) => attempt(properties, &self.neighbors, check),
+            Ok(properties) => attempt(properties, &self.neighbors, &bad, check),
             Err(error) => Said::Unreadable(error.clone()),
         };
         // From here on it is not the handler that takes time, and half an answer would be worse than a late one.
         live_at_most(Duration::ZERO);
-        write(&mut self.stream, &Answer { id, said })?;
+        let answer = self.answer(id, said);
+        write(&mut self.stream, &answer)?;
         notes.write_all(&[ANSWERED])?;
         self.turn_writer.write_all(&[TURN])?;
         notes.write_all(&[GAVE_TURN])
@@ -291,7 +339,8 @@ impl Notes {
 
 fn attempt<S: Service>(
     properties: &[Property<S>],
-    neighbors: &[Neighbor<S>],
+    neighbors: &Neighbors<S>,
+    bad: &[Spot],
     check: Check,
 ) -> Said {
     let content = Content {
@@ -302,7 +351,10 @@ fn attempt<S: Service>(
         timers: check.timers,
         channels: None,
     };
-    let (setup, captured) = match capture::read::<S>(&content) {
+    let read = blame::on(Phase::Reading, Some(check.me), || {
+        capture::read::<S>(&content)
+    });
+    let (setup, captured) = match read {
         Ok(read) => read,
         Err(error) => return Said::Unreadable(error.to_string()),
     };
@@ -314,10 +366,15 @@ fn attempt<S: Service>(
         me: check.me,
         setup: &setup,
         properties,
-        neighbors,
+        neighbors: neighbors.all(),
         standing: &check.standing,
+        bad,
     };
-    Said::Verdict(trial.run(&captured.local, &input, check.dice).0)
+    let local = &captured.local;
+    Said::Verdict(match check.refusing {
+        None => trial.run(local, &input, check.dice).0,
+        Some(from) => trial.refuse(local, from, check.dice),
+    })
 }
 
 #[cfg(test)]

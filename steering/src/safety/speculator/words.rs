@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::checkpoint::cut::Standing;
 use crate::context::Dice;
 use crate::safety::child::VERDICT_BYTES_MAX;
-use crate::safety::trial::Verdict;
+use crate::safety::trial::{Spot, Trouble, Verdict};
 
 /// No message is longer: a state, an event, and what surrounds them.
 const MESSAGE_BYTES_MAX: usize = 80 << 20;
@@ -26,7 +26,8 @@ const HEAD_BYTES: usize = 5;
 pub(super) enum Order {
     /// The text of the property file.
     Rules(String),
-    Surroundings(Surroundings),
+    /// The neighbors' states, and how many there were before them.
+    Surroundings(u64, Surroundings),
 }
 
 /// A question.
@@ -42,6 +43,10 @@ pub(super) struct Check {
     pub(super) input: Vec<u8>,
     pub(super) dice: Dice,
     pub(super) standing: Vec<Standing>,
+    /// What is not to be touched.
+    pub(super) bad: Vec<Spot>,
+    /// Whether the question is what comes of the event, or what comes of keeping this node's message from the handler.
+    pub(super) refusing: Option<NodeId>,
     /// How long the trial may take, in microseconds.
     pub(super) limit_us: u64,
 }
@@ -51,6 +56,9 @@ pub(super) struct Check {
 pub(super) struct Answer {
     pub(super) id: u64,
     pub(super) said: Said,
+    /// Which of the neighbors' states it was judged with, and what is wrong with them.
+    pub(super) vetted: u64,
+    pub(super) troubles: Vec<Trouble>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
