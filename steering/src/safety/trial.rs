@@ -93,6 +93,19 @@ pub(super) struct Accusation {
     pub(super) firm: bool,
 }
 
+/// No more of what a panic says is passed on: it may quote another node's state, and an answer has a limit.
+const SAID_CHARS_MAX: usize = 200;
+
+impl Trouble {
+    pub(super) fn new(spot: Spot, how: How, said: &str) -> Self {
+        Self {
+            spot,
+            how,
+            said: said.chars().take(SAID_CHARS_MAX).collect(),
+        }
+    }
+}
+
 impl<S: Service> Trial<'_, S> {
     /// Runs the handler on a copy and judges where it leads.
     pub(super) fn run(
@@ -160,11 +173,11 @@ impl<S: Service> Trial<'_, S> {
             }
             match judged {
                 Ok(accusations) => verdict.accusations.extend(accusations),
-                Err((node, Panicked(said))) => verdict.unjudged.push(Trouble {
-                    spot: at(node),
-                    how: How::Panics,
-                    said,
-                }),
+                Err((node, Panicked(said))) => {
+                    verdict
+                        .unjudged
+                        .push(Trouble::new(at(node), How::Panics, &said))
+                }
             }
         }
         verdict

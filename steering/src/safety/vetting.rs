@@ -197,12 +197,9 @@ fn try_all<S: Service>(waiting: &[&Raw], properties: &[Property<S>], bad: &[Spot
     let mut troubles = Vec::new();
     for neighbor in waiting {
         let node = Some(neighbor.node);
-        let mut tell = |property, said| {
-            troubles.push(Trouble {
-                spot: Spot { node, property },
-                how: How::Panics,
-                said,
-            });
+        let mut tell = |property, said: String| {
+            let spot = Spot { node, property };
+            troubles.push(Trouble::new(spot, How::Panics, &said));
         };
         let read = blame::on(Phase::Reading, node, || read_vetted::<S>(neighbor));
         let local = match read {
