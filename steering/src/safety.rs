@@ -63,6 +63,8 @@ pub use speculator::serve;
 
 /// How many notices wait for the agent before the oldest go.
 const NOTICES_MAX: usize = 256;
+/// That events are tried on a clone to save time is said after so many.
+const CLONES_TOLD: u64 = 1_000;
 /// That the share of time is used up is said again after so long.
 const SHARE_TOLD_MS: u64 = 60_000;
 /// How many threads of the audit may be given up before there is no audit any more, and how long after one of them another is
@@ -89,8 +91,8 @@ pub struct SafetyCheck<S: Service> {
     unchecked_count: u64,
     /// Whether it was said that the neighbors' states are too old.
     stale_told: bool,
-    /// Whether it was said that events are tried on a clone to save time.
-    clones_told: bool,
+    /// How many events were tried on a clone to save time.
+    clones_count: u64,
     /// When it was last said that the share of time is used up.
     share_told: Option<Time>,
     /// The properties of which it was said that a judgement was cut off.
@@ -117,7 +119,7 @@ impl<S: Service> SafetyCheck<S> {
             unchanged: BTreeSet::new(),
             unchecked_count: 0,
             stale_told: false,
-            clones_told: false,
+            clones_count: 0,
             share_told: None,
             cut_off_told: BTreeSet::new(),
             notices: VecDeque::new(),
@@ -394,12 +396,15 @@ impl<S: Service> SafetyCheck<S> {
         }
     }
 
-    /// Says once that events are tried on a clone: that goes on for as long as the service is busy, and nothing runs untried.
+    /// Says once that events are tried on a clone, when that is no passing thing: it goes on for as long as the service or the
+    /// machine is busy, and nothing runs untried.
     fn tell_clones(&mut self) {
-        if !std::mem::replace(&mut self.clones_told, true) {
+        self.clones_count += 1;
+        if self.clones_count == CLONES_TOLD {
             let share = self.trials.rules.time_share_per_mille;
             let detail = format!(
-                "a sixth of {share} thousandths of the time is used up: some events are tried on a clone instead"
+                "trials in another process are slow, or take more than a sixth of {share} thousandths of the time: \
+                 many events are tried on a clone instead"
             );
             self.fail(Failure::CheckOverShare, detail);
         }

@@ -19,7 +19,7 @@ pub fn file(target: &str) -> PathBuf {
 ///
 /// # Errors
 ///
-/// When there is none, or a line is not what [`write`] writes.
+/// When there is none, or a line is not what [`write()`] writes.
 pub fn read(target: &str) -> io::Result<Vec<Vec<u8>>> {
     let file = file(target);
     let text = fs::read_to_string(&file)
