@@ -24,7 +24,7 @@ fn assert_predicts_without_attacker(cluster: &Cluster) {
         let finished = || agent.status()["steering"]["counts"]["runs_finished"].as_u64();
         until("the attacker is left out", || {
             let out = agent.status()["steering"]["left_out"].clone();
-            let out = out.as_array().unwrap().clone();
+            let out = out.as_array().expect("a list of nodes").clone();
             out.iter().any(|it| it["node"] == "n3").then_some(())
         });
         let before = finished();
