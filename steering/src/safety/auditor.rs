@@ -237,8 +237,10 @@ mod tests {
         fn on_timer(&mut self, _: &mut Context<'_, Self>, (): ()) {}
 
         fn on_call(&mut self, _: &mut Context<'_, Self>, endless: bool) {
-            while endless {
-                thread::park();
+            if endless {
+                loop {
+                    thread::park();
+                }
             }
         }
 
