@@ -140,10 +140,9 @@ fn people_read_a_verdict_counts_and_a_diagram() {
     );
     let text = text("--scenario bug1 --bug last-promise --first");
     assert!(text.contains("\nVIOLATED at "), "{text}");
-    assert_eq!(
-        verdict(&text).as_deref(),
-        Some("1 violation so far: a violation was found")
-    );
+    // How many are found by then depends on how much is searched at a time.
+    let last = verdict(&text).expect("a verdict");
+    assert!(last.ends_with(" so far: a violation was found"), "{last}");
     let arrows = text
         .lines()
         .filter(|line| line.contains('►') || line.contains('◄'));
