@@ -1,6 +1,6 @@
 //! What a configuration must fulfil beyond the types of its values, and the files it names.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::path::Path;
 
@@ -264,9 +264,16 @@ pub(super) fn identity(
     match Identity::load(node, &certificate_files(configuration, folder)) {
         Ok(identity) => Some(identity),
         Err(wrong) => {
-            for error in wrong {
-                let path = ["peers".to_owned(), error.field.to_owned()];
-                reading.complain(&path, &error.to_string(), error.help);
+            // A value is complained of once, so all that is wrong with a file is one complaint.
+            let mut complaints: BTreeMap<&str, (String, Option<&str>)> = BTreeMap::new();
+            for error in &wrong {
+                complaints
+                    .entry(error.field)
+                    .and_modify(|(said, _)| *said = format!("{said}; {}", error.reason))
+                    .or_insert_with(|| (error.to_string(), error.help));
+            }
+            for (field, (said, help)) in complaints {
+                reading.complain(&["peers".to_owned(), field.to_owned()], &said, help);
             }
             None
         }
