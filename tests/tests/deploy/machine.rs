@@ -9,7 +9,7 @@ use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use scry_tests::root;
+use scry_tests::{files, root};
 
 use crate::{Scratch, program, text};
 
@@ -40,16 +40,17 @@ pub(crate) fn build(wanted: &[(&str, &str)]) -> PathBuf {
     folder.to_owned()
 }
 
-/// Tells whether a binary is newer than every source that cargo noted for it, as `binary: source source …`.
+/// Tells whether a binary is newer than everything it could be made of.
 fn is_fresh(binary: &Path) -> bool {
     let modified = |path: &Path| fs::metadata(path).and_then(|file| file.modified());
-    let noted = fs::read_to_string(binary.with_extension("d"));
-    let (Ok(made), Ok(noted)) = (modified(binary), noted) else {
+    let Ok(made) = modified(binary) else {
         return false;
     };
-    let (_, sources) = noted.split_once(": ").unwrap_or_default();
-    let is_older = |source| modified(Path::new(source)).is_ok_and(|changed| changed <= made);
-    !sources.is_empty() && sources.split_whitespace().all(is_older)
+    let folders = ["protocol", "steering", "agent", "examples"];
+    let mut sources = folders
+        .into_iter()
+        .flat_map(|folder| files(&root().join(folder)));
+    sources.all(|source| modified(&source).is_ok_and(|changed| changed <= made))
 }
 
 /// Builds the package into a folder, and returns its path.
