@@ -336,7 +336,9 @@ impl<S: Service> Trials<S> {
         if !known.vetted && self.rules.isolate != Isolate::Speculator {
             let limit = Duration::from_millis(self.rules.deadline_ms);
             let wanted = without(&known.raw, &known.left_out);
-            found = self.vetting.vet(&wanted, &self.properties, limit);
+            found = self
+                .vetting
+                .vet(&wanted, &self.properties, limit, &known.left_out);
             known.leave_out(&found);
             known.vetted = true;
         }

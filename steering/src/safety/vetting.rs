@@ -111,12 +111,14 @@ pub(super) struct Vetting {
 impl Vetting {
     /// Tries the states that are new, and says what is wrong with which. Whatever is not said to be wrong may be worked with.
     ///
-    /// One child has so much time, and all of them [`CHILDREN_MAX`] times as much; what there is no time for is wrong too.
+    /// One child has so much time, and all of them [`CHILDREN_MAX`] times as much; what there is no time for is wrong too. What is
+    /// `resting` is left alone and not said again: every new state would cost a child otherwise.
     pub(super) fn vet<S: Service>(
         &mut self,
         surroundings: &Surroundings,
         properties: &[Property<S>],
         limit: Duration,
+        resting: &[Spot],
     ) -> Vec<Trouble> {
         let begun = Instant::now();
         let raw = &surroundings.neighbors;
@@ -131,7 +133,8 @@ impl Vetting {
             let left = (limit * CHILDREN_MAX)
                 .saturating_sub(begun.elapsed())
                 .min(limit);
-            let bad: Vec<Spot> = troubles.iter().map(|trouble| trouble.spot).collect();
+            let found = troubles.iter().map(|trouble| trouble.spot);
+            let bad: Vec<Spot> = resting.iter().copied().chain(found).collect();
             let tried = match &shared {
                 Err(error) => Err(CheckError::Gone(error.to_string())),
                 Ok(()) if left.is_zero() => Err(CheckError::Late(limit)),
@@ -178,7 +181,9 @@ impl Vetting {
                 }
             }
         }
-        let bad: BTreeSet<NodeId> = troubles.iter().filter_map(|it| it.spot.node).collect();
+        let found = troubles.iter().map(|trouble| trouble.spot);
+        let bad = resting.iter().copied().chain(found);
+        let bad: BTreeSet<NodeId> = bad.filter_map(|spot| spot.node).collect();
         for neighbor in raw.iter().filter(|neighbor| !bad.contains(&neighbor.node)) {
             self.fine.insert(neighbor.node, neighbor.body.clone());
         }

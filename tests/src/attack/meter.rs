@@ -19,7 +19,7 @@ const SECONDS: &str = "SCRY_ATTACK_SECONDS";
 /// Per cent of the pace before that must be left through an attack.
 const LEFT_MIN: u64 = 90;
 /// How often a pace that seems too slow is measured again: an attack that slows the service down does so each time.
-const TRIES: usize = 6;
+const TRIES: usize = 12;
 
 /// Has every node called, and counts what is answered.
 #[derive(Debug)]

@@ -193,7 +193,9 @@ impl<S: Service> Family<S> {
                 self.neighbors = Neighbors(Vec::new());
                 let properties = self.properties.as_deref().unwrap_or_default();
                 if looks_at_neighbors(properties) {
-                    self.troubles = self.vetting.vet(&surroundings, properties, VETTING_MAX);
+                    self.troubles = self
+                        .vetting
+                        .vet(&surroundings, properties, VETTING_MAX, &[]);
                     self.neighbors = Neighbors::read(&without(&surroundings, &self.bad()));
                 }
             }
