@@ -72,7 +72,10 @@ impl Agent {
 
     /// Sends a request of an operator, and returns code and body of the answer.
     pub fn ask(&self, method: &str, path: &str, body: &str) -> (u16, String) {
-        let answer = self.try_ask(method, path, body);
+        /// On a busy machine an answer may be cut short once.
+        const TRIES: usize = 3;
+        let mut answers = (0..TRIES).map(|_| self.try_ask(method, path, body));
+        let answer = answers.find_map(|answer| answer);
         answer.unwrap_or_else(|| panic!("agent {} does not answer: {}", self.id, self.said()))
     }
 
