@@ -93,6 +93,13 @@ pub(crate) struct LeftOut<K> {
     pub(crate) elapsed_ms: u64,
 }
 
+/// For lines of a log that people read: a minute, and a few hundred things.
+impl<K: Ord> Default for Folding<K> {
+    fn default() -> Self {
+        Self::new(60_000, 512)
+    }
+}
+
 impl<K: Ord> Folding<K> {
     /// Folds over an interval, and counts so many different things apart.
     pub(crate) fn new(interval_ms: u64, keys_max: usize) -> Self {

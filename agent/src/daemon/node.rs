@@ -18,6 +18,7 @@ use tracing::{debug, error, info, warn};
 use super::journal::Journal;
 use super::status::{CertificateStatus, CheckpointStatus, ConfigurationStatus, PeerStatus};
 use super::{Ask, Fact, ModeSet, Reloaded, SnapshotSummary, Status, options};
+use crate::allowance::Folding;
 use crate::certificate::{Event, Info, News, moment, now_s};
 use crate::configuration::{Loaded, environment};
 use crate::link::checker::Checker;
@@ -62,6 +63,8 @@ pub(super) struct Standing {
     certificate: Option<Info>,
     certificates_loaded: u64,
     certificates_kept: u64,
+    /// Lines about peers.
+    lines: Folding<(&'static str, NodeId)>,
 }
 
 impl Node {
@@ -92,18 +95,22 @@ impl Node {
                     None => std::future::pending().await,
                 }
             };
-            // What is due comes before what waits, and then one fact at least: neither keeps the other from its turn,
-            // however much there is of it.
+            // What is due has its turn, however many facts there are. Those that waited when it became due come first: an
+            // answer that is here is not late. They are few, since nobody may have many of them wait.
             tokio::select! {
                 biased;
                 _ = shutdown.wait_for(|stop| *stop) => break,
                 () = timeout => {
+                    for _ in 0..self.facts.len() {
+                        let Ok(fact) = self.facts.try_recv() else {
+                            break;
+                        };
+                        self.handle(fact);
+                        self.perform();
+                    }
                     let now = self.now();
                     self.manager.handle_timeout(now);
                     self.controller.handle_timeout(now);
-                    if let Ok(fact) = self.facts.try_recv() {
-                        self.handle(fact);
-                    }
                 }
                 fact = self.facts.recv() => match fact {
                     Some(fact) => self.handle(fact),
@@ -189,9 +196,25 @@ impl Node {
             Fact::JobUnsent { run, why } => self.controller.handle_job_unsent(now, run, &why),
             Fact::LookForKillFile => {
                 self.journal.handle_timeout(now);
+                self.tell_left_out(now);
                 self.look_for_kill_file(now);
             }
             Fact::Ask(ask) => self.answer(now, ask),
+        }
+    }
+
+    /// Tells whether a line about a peer is to be written, or there were many like it just before.
+    fn may_tell(&mut self, now: Time, what: &'static str, peer: NodeId) -> bool {
+        const LINES_MAX: u64 = 5;
+        let lines = &mut self.standing.lines;
+        lines.note(now.as_millis(), (what, peer), LINES_MAX)
+    }
+
+    fn tell_left_out(&mut self, now: Time) {
+        for left_out in self.standing.lines.over(now.as_millis()) {
+            let about = left_out.key.map(|(what, peer)| format!("{what} of {peer}"));
+            let count = left_out.count;
+            info!(about, count, "more lines like those before were left out");
         }
     }
 
@@ -299,7 +322,9 @@ impl Node {
     fn handle_path(&mut self, now: Time, from: NodeId, message: PeerMessage) {
         match message {
             PeerMessage::SharePath(path) if path.by != from => {
-                warn!(peer = %from, by = %path.by, "refused a path: its sender is not its finder");
+                if self.may_tell(now, "refused paths", from) {
+                    warn!(peer = %from, by = %path.by, "refused a path: its sender is not its finder");
+                }
             }
             message => self.controller.handle_peer(now, from, message),
         }
@@ -371,7 +396,9 @@ impl Node {
             controller::Output::Host(message) => self.tell_host(message),
             controller::Output::Peer { to, message } => {
                 // It goes out as one of the manager's own frames, so that one limit and one account hold for all.
-                if !self.manager.handle_message(now, to, &message) {
+                if !self.manager.handle_message(now, to, &message)
+                    && self.may_tell(now, "paths left out", to)
+                {
                     warn!(peer = %to, "a path or its answer was left out: over the bandwidth limit");
                 }
             }

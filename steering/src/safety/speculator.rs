@@ -26,7 +26,7 @@ use crate::context::Dice;
 use crate::model::event::InputOf;
 use crate::model::handler::Local;
 use crate::safety::child::CheckError;
-use crate::safety::speculator::words::{Answer, Check, Order, Said, take, write};
+use crate::safety::speculator::words::{Answer, Check, Order, Said, take, write_within};
 use crate::safety::trial::Verdict;
 use crate::service::Service;
 
@@ -232,13 +232,11 @@ impl Speculator {
 
 impl Process {
     fn tell(&mut self, order: &Order) -> std::io::Result<()> {
-        self.stream.set_write_timeout(Some(TELL_MAX))?;
-        write(&mut self.stream, order)
+        write_within(&mut self.stream, order, TELL_MAX)
     }
 
     fn ask(&mut self, check: &Check, within: Duration) -> std::io::Result<()> {
-        self.stream.set_write_timeout(Some(within))?;
-        write(&mut self.stream, check)
+        write_within(&mut self.stream, check, within)
     }
 
     /// Waits for more of an answer.

@@ -1,7 +1,8 @@
 //! What host and speculator say to each other. Both are the same executable, so it needs no version.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
 
 use scry_protocol::NodeId;
 use scry_protocol::link::host::Surroundings;
@@ -81,7 +82,7 @@ impl Spoken for Answer {
 }
 
 /// Writes a message at once, so that the other side wakes once.
-pub(super) fn write<T: Spoken>(stream: &mut UnixStream, message: &T) -> std::io::Result<()> {
+pub(super) fn write<T: Spoken>(stream: &mut impl Write, message: &T) -> std::io::Result<()> {
     let mut bytes = vec![0; HEAD_BYTES];
     rmp_serde::encode::write(&mut bytes, message).map_err(std::io::Error::other)?;
     let length = bytes.len() - HEAD_BYTES;
@@ -91,6 +92,48 @@ pub(super) fn write<T: Spoken>(stream: &mut UnixStream, message: &T) -> std::io:
     bytes[0] = T::KIND;
     bytes[1..HEAD_BYTES].copy_from_slice(&(length as u32).to_le_bytes());
     stream.write_all(&bytes)
+}
+
+/// Writes a message within a time, of which encoding and every part of the sending take theirs. What reads slowly but reads
+/// cannot make it last longer.
+pub(super) fn write_within<T: Spoken>(
+    stream: &mut UnixStream,
+    message: &T,
+    within: Duration,
+) -> std::io::Result<()> {
+    write(&mut Within::new(stream, within), message)
+}
+
+/// A stream that is written to until a moment.
+struct Within<'a> {
+    stream: &'a mut UnixStream,
+    begun: Instant,
+    within: Duration,
+}
+
+impl<'a> Within<'a> {
+    fn new(stream: &'a mut UnixStream, within: Duration) -> Self {
+        Self {
+            stream,
+            begun: Instant::now(),
+            within,
+        }
+    }
+}
+
+impl Write for Within<'_> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let left = self.within.checked_sub(self.begun.elapsed());
+        let left = left
+            .filter(|left| !left.is_zero())
+            .ok_or(ErrorKind::TimedOut)?;
+        self.stream.set_write_timeout(Some(left))?;
+        self.stream.write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.stream.flush()
+    }
 }
 
 /// Reads a message, waiting for all of it.
@@ -122,4 +165,27 @@ fn length<T: Spoken>(&[kind, ref length @ ..]: &[u8; HEAD_BYTES]) -> std::io::Re
         return Err(std::io::Error::other("a message out of place"));
     }
     Ok(length)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reader_that_reads_a_little_at_a_time_does_not_stretch_the_deadline() {
+        let (mut here, mut there) = UnixStream::pair().unwrap();
+        let reading = std::thread::spawn(move || {
+            let mut piece = vec![0; 16 << 10];
+            // Each piece comes within the time that one write may take; all of them would take far longer.
+            while there.read(&mut piece).is_ok_and(|read| read > 0) {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        });
+        let order = Order::Rules("x".repeat(16 << 20));
+        let within = Duration::from_millis(100);
+        let written = write_within(&mut here, &order, within);
+        drop(here);
+        reading.join().unwrap();
+        assert!(written.is_err());
+    }
 }
