@@ -7,7 +7,7 @@
 //!
 //! Neighbors' states are other nodes' bytes, and properties are the service's own code: what comes of the two is contained.
 //! A property that panics says nothing. What a process made for a trial died of, or could not end, is read off
-//! [`blame`](crate::blame), and a [`Spot`] that is known to be bad is not touched again for a while.
+//! [`blame`], and a [`Spot`] that is known to be bad is not touched again for a while.
 
 use scry_protocol::NodeId;
 use serde::{Deserialize, Serialize};

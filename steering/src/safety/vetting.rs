@@ -2,7 +2,7 @@
 //!
 //! They are other nodes' bytes, read by the service's own code: that may panic, abort, use up the stack or never end. So a
 //! child reads each state, copies, compares, shows and writes it, and has every property look at it. What the child dies of
-//! is known from [`blame`](crate::blame); that is left out, and another child tries the rest. A state that was fine once is not
+//! is known from [`blame`]; that is left out, and another child tries the rest. A state that was fine once is not
 //! tried again.
 
 use std::collections::{BTreeMap, BTreeSet};
