@@ -35,7 +35,7 @@ mod trial;
 mod trials;
 mod vetting;
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -48,7 +48,9 @@ use crate::hook::{Request, kind_of};
 use crate::model::event::Input;
 use crate::model::handler::{Local, in_silence};
 use crate::property::{Projection, Property, Shape, View};
-use crate::runtime::guard::{Examined, Guard, Notice, Refusal, Reviewed, Scene};
+use crate::runtime::guard::{
+    Asked, Examined, Guard, Meanwhile, Notice, Refusal, Reviewed, Scene, Then,
+};
 use crate::runtime::run::caught;
 use crate::safety::auditor::{Audited, Auditor, Copied, TRIAL_MAX};
 use crate::safety::limit::{Allowance, VetoCounts};
@@ -86,8 +88,8 @@ pub struct SafetyCheck<S: Service> {
     share: Share,
     patience: Patience,
     vetoes: VetoCounts,
-    /// Neighbors whose states did not change between the last two times they were told.
-    unchanged: BTreeSet<NodeId>,
+    /// Since when neighbors are known to be in the states they were last told in.
+    unchanged: BTreeMap<NodeId, Instant>,
     unchecked_count: u64,
     /// Whether it was said that the neighbors' states are too old.
     stale_told: bool,
@@ -116,7 +118,7 @@ impl<S: Service> SafetyCheck<S> {
             share: Share::default(),
             patience: Patience::default(),
             vetoes: VetoCounts::default(),
-            unchanged: BTreeSet::new(),
+            unchanged: BTreeMap::new(),
             unchecked_count: 0,
             stale_told: false,
             clones_count: 0,
@@ -150,11 +152,14 @@ impl<S: Service> SafetyCheck<S> {
     /// Takes the neighbors' states.
     pub fn set_surroundings(&mut self, surroundings: Surroundings) {
         self.stale_told = false;
-        self.unchanged = surroundings
-            .neighbors
-            .iter()
-            .map(|neighbor| neighbor.node)
-            .filter(|&node| self.trials.is_unchanged(node, &surroundings))
+        let now = Instant::now();
+        let neighbors = surroundings.neighbors.iter().map(|neighbor| neighbor.node);
+        self.unchanged = neighbors
+            .map(|node| {
+                let before = self.unchanged.get(&node).copied();
+                let same = self.trials.is_unchanged(node, &surroundings);
+                (node, before.filter(|_| same).unwrap_or(now))
+            })
             .collect();
         if let Some(auditor) = &self.auditor {
             auditor.set_surroundings(surroundings.clone());
@@ -305,6 +310,43 @@ impl<S: Service> SafetyCheck<S> {
             }
         }
         weighed
+    }
+
+    /// Returns the accusations that an event may be stopped for.
+    fn steered(&self, scene: &Scene<'_, S>, verdict: Verdict) -> Vec<Accusation> {
+        let accusations = verdict.accusations.into_iter();
+        let steered =
+            |accusation: &Accusation| self.mode_of(&accusation.property, scene.mode) == Mode::Steer;
+        accusations.filter(steered).collect()
+    }
+
+    /// Tries a held event on the node as it was when the neighbors were asked. It could as well have been handled then, so
+    /// what it breaks together with their states is no product of what the node did meanwhile.
+    fn retry_then(&mut self, scene: &Scene<'_, S>, then: &Then<'_, S>) -> Option<Vec<Accusation>> {
+        let scene = Scene {
+            local: then.local,
+            past: then.past,
+            ..*scene
+        };
+        match self.attempt(&scene, true)? {
+            Ok((verdict, _)) => Some(self.steered(&scene, verdict)),
+            Err((failure, detail)) => {
+                self.fail(failure, detail);
+                None
+            }
+        }
+    }
+
+    /// Tells whether there was a moment at which the node, with the event handled, and all witnesses were as they were judged.
+    ///
+    /// A node that did nothing since it asked is as it was when a single witness answered. Otherwise each witness must have
+    /// been the same before it was asked as in its answer: it then was so at the moment of asking, too.
+    fn were_together(&self, accusation: &Accusation, asked: &Asked<'_, S>) -> bool {
+        let idle = matches!(asked.meanwhile, Meanwhile::Idle);
+        let mut witnesses = accusation.witnesses.iter();
+        let since = |node| self.unchanged.get(node);
+        (idle && witnesses.len() <= 1)
+            || witnesses.all(|node| since(node).is_some_and(|since| *since <= asked.at))
     }
 
     /// Tells whether to keep the event from its handler would break something at once: on a connection that means to
@@ -475,7 +517,12 @@ impl<S: Service> Guard<S> for SafetyCheck<S> {
         }
     }
 
-    fn review(&mut self, scene: &Scene<'_, S>, property: &str, idle: bool) -> Reviewed<S> {
+    fn review(
+        &mut self,
+        scene: &Scene<'_, S>,
+        property: &str,
+        asked: &Asked<'_, S>,
+    ) -> Reviewed<S> {
         let begun = Instant::now();
         let (verdict, performed) = match self.attempt(scene, true) {
             Some(Ok(tried)) => tried,
@@ -485,23 +532,33 @@ impl<S: Service> Guard<S> for SafetyCheck<S> {
             }
             None => return Reviewed::Run(Outcome::Late, None),
         };
-        let mut guilty = verdict.accusations.into_iter().filter(|accusation| {
-            accusation.firm && self.mode_of(&accusation.property, scene.mode) == Mode::Steer
-        });
-        let Some(accusation) = guilty.next() else {
+        let accused = self.steered(scene, verdict);
+        let guilty = match &asked.meanwhile {
+            Meanwhile::Idle => accused.iter().find(|accusation| accusation.firm).cloned(),
+            Meanwhile::Busy(then) if !accused.is_empty() => {
+                let Some(before) = then.as_ref().and_then(|then| self.retry_then(scene, then))
+                else {
+                    return Reviewed::Run(Outcome::NotTogether, performed);
+                };
+                let still = |accusation: &Accusation| {
+                    accused
+                        .iter()
+                        .any(|now| now.property == accusation.property)
+                };
+                let found = before.into_iter().find(|it| it.firm && still(it));
+                if found.is_none() {
+                    return Reviewed::Run(Outcome::NotTogether, performed);
+                }
+                found
+            }
+            Meanwhile::Busy(_) => None,
+        };
+        let Some(accusation) = guilty else {
             self.patience.learn(property, kind(scene.input), false);
             return Reviewed::Run(Outcome::Cleared, performed);
         };
-        drop(guilty);
         self.patience.learn(property, kind(scene.input), true);
-        // Nothing happened here since the neighbors were asked; one of them by itself was then as it says while this node
-        // was as it is. Of several, each must have been so for longer than the asking took.
-        let together = accusation.witnesses.len() <= 1
-            || accusation
-                .witnesses
-                .iter()
-                .all(|node| self.unchanged.contains(node));
-        let outcome = if !(idle && together) {
+        let outcome = if !self.were_together(&accusation, asked) {
             Outcome::NotTogether
         } else if self.refusal_breaks(scene) {
             Outcome::RefusalBreaks

@@ -1,5 +1,7 @@
 //! The seam for a check that comes before every handler, such as the immediate safety check.
 
+use std::time::Instant;
+
 use scry_protocol::filter::Mode;
 use scry_protocol::link::host::{Failure, Outcome, Veto};
 use scry_protocol::{Past, Times};
@@ -60,6 +62,34 @@ pub struct Refusal {
     pub explanation: String,
 }
 
+/// The moment at which a node asked its neighbors about an event that it holds.
+#[derive(Debug)]
+pub struct Asked<'a, S: Service> {
+    /// When it was.
+    pub at: Instant,
+    /// What the node has done since.
+    pub meanwhile: Meanwhile<'a, S>,
+}
+
+/// What a node did while it held an event and its neighbors were asked.
+#[derive(Debug)]
+pub enum Meanwhile<'a, S: Service> {
+    /// It handled nothing.
+    Idle,
+    /// It handled other events: its present state and theirs were not there at one moment. This is the node as it was when
+    /// they were asked, if a copy could be made.
+    Busy(Option<Then<'a, S>>),
+}
+
+/// A node when it asked its neighbors, with the event held that it asked about.
+#[derive(Debug)]
+pub struct Then<'a, S: Service> {
+    /// The node.
+    pub local: &'a Local<S>,
+    /// What lay in its past, the event included.
+    pub past: &'a Past,
+}
+
 /// What a check says about an event that was held, now that the neighbors' present states are known.
 #[derive(Debug)]
 pub enum Reviewed<S: Service> {
@@ -78,10 +108,14 @@ pub trait Guard<S: Service>: Send {
     fn examine(&mut self, scene: &Scene<'_, S>) -> Examined<S>;
 
     /// Looks again at an event that was suspected, after [`inform`](Self::inform) has brought the states its neighbors have
-    /// now. `idle` says whether the node has handled nothing since they were asked: only then was there a moment at which
-    /// its state and theirs were all there.
-    fn review(&mut self, scene: &Scene<'_, S>, property: &str, idle: bool) -> Reviewed<S> {
-        let _ = (scene, property, idle);
+    /// now.
+    fn review(
+        &mut self,
+        scene: &Scene<'_, S>,
+        property: &str,
+        asked: &Asked<'_, S>,
+    ) -> Reviewed<S> {
+        let _ = (scene, property, asked);
         Reviewed::Run(Outcome::Cleared, None)
     }
 

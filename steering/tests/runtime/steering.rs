@@ -4,7 +4,7 @@ use scry::NodeId;
 use scry::capture;
 use scry::hook;
 use scry::model::event::Input;
-use scry::runtime::guard::{Refusal, Reviewed, Scene};
+use scry::runtime::guard::{Asked, Meanwhile, Refusal, Reviewed, Scene};
 use scry::runtime::run::{self, Performed};
 use scry::runtime::{CallError, Examined, Guard, Handle, Kind, Options, Ruling};
 use scry_protocol::filter::{Action, Matcher};
@@ -535,8 +535,13 @@ impl Guard<Probe> for Doubtful {
         }
     }
 
-    fn review(&mut self, _: &Scene<'_, Probe>, property: &str, idle: bool) -> Reviewed<Probe> {
-        match (self.refuses, idle) {
+    fn review(
+        &mut self,
+        _: &Scene<'_, Probe>,
+        property: &str,
+        asked: &Asked<'_, Probe>,
+    ) -> Reviewed<Probe> {
+        match (self.refuses, matches!(asked.meanwhile, Meanwhile::Idle)) {
             (true, true) => Reviewed::Refuse(Refusal {
                 property: property.to_owned(),
                 explanation: "nobody answers for it".to_owned(),

@@ -8,7 +8,7 @@ use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 use scry::checkpoint::Time;
 use scry::model::event::Input;
-use scry::runtime::guard::{Examined, Guard, Notice, Reviewed, Scene};
+use scry::runtime::guard::{Asked, Examined, Guard, Meanwhile, Notice, Reviewed, Scene};
 use scry::runtime::run::run;
 use scry::safety::{SafetyCheck, VetoLimits};
 use scry::{Dice, NodeId, Stamp};
@@ -170,20 +170,21 @@ pub(crate) fn look_again(
     check: &mut SafetyCheck<Counter>,
     count: u64,
     message: Message,
-    idle: bool,
+    meanwhile: Meanwhile<'_, Counter>,
 ) -> Reviewed<Counter> {
     let examined = examine(check, count, message.clone());
     let Examined::Suspect { property } = examined else {
         panic!("{examined:?}");
     };
     with_scene(Mode::Steer, count, message, &Past::default(), |scene| {
-        check.review(scene, &property, idle)
+        let at = Instant::now();
+        check.review(scene, &property, &Asked { at, meanwhile })
     })
 }
 
 #[track_caller]
 pub(crate) fn refuses_after_a_look(check: &mut SafetyCheck<Counter>, count: u64, message: Message) {
-    match look_again(check, count, message, true) {
+    match look_again(check, count, message, Meanwhile::Idle) {
         Reviewed::Refuse(refusal) => assert_eq!(refusal.property, "all different"),
         run => panic!("{run:?}"),
     }
@@ -400,7 +401,7 @@ fn knows_it_sees_a_part() {
         });
         check.set_surroundings(neighbor(4));
         passes(&mut check, 0, Message::Set(5));
-        let reviewed = look_again(&mut check, 0, Message::Set(4), true);
+        let reviewed = look_again(&mut check, 0, Message::Set(4), Meanwhile::Idle);
         assert!(
             matches!(&reviewed, Reviewed::Refuse(refusal) if refusal.property == "c"),
             "{reviewed:?}"

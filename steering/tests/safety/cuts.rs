@@ -1,6 +1,8 @@
 //! What neighbors' states are good for: only consistent cuts refuse anything.
 
-use scry::runtime::guard::{Examined, Guard, Reviewed};
+use std::time::Instant;
+
+use scry::runtime::guard::{Asked, Examined, Guard, Meanwhile, Reviewed, Then};
 use scry_protocol::filter::Mode;
 use scry_protocol::link::host::{Isolate, Outcome};
 use scry_protocol::{CheckpointNumber, Incarnation, Moment, Past};
@@ -9,7 +11,14 @@ use crate::cases::{
     FORMS, OTHER, check, examine, look_again, neighbor, notices, refuses_after_a_look, rules,
     with_scene,
 };
-use crate::toy::Message;
+use crate::toy::{Counter, Message, counter};
+
+fn idle<'a>() -> Asked<'a, Counter> {
+    Asked {
+        at: Instant::now(),
+        meanwhile: Meanwhile::Idle,
+    }
+}
 
 fn moment(number: u32) -> Moment {
     Moment {
@@ -30,7 +39,7 @@ pub(crate) fn leaves_out_moved_on() {
         });
         assert!(matches!(examined, Examined::Suspect { .. }), "{examined:?}");
         let reviewed = with_scene(Mode::Steer, 0, Message::Set(5), &past, |scene| {
-            check.review(scene, "all different", true)
+            check.review(scene, "all different", &idle())
         });
         assert!(
             matches!(reviewed, Reviewed::Run(Outcome::Cleared, _)),
@@ -47,13 +56,34 @@ pub(crate) fn leaves_out_moved_on() {
 
 pub(crate) fn wants_one_moment() {
     for form in FORMS {
+        let not_together = |reviewed: Reviewed<Counter>| {
+            let run = matches!(reviewed, Reviewed::Run(Outcome::NotTogether, _));
+            assert!(run, "{reviewed:?}");
+        };
         let mut check = check(rules(form));
+        let asked = Instant::now();
         check.set_surroundings(neighbor(5));
-        let reviewed = look_again(&mut check, 0, Message::Set(5), false);
-        assert!(
-            matches!(reviewed, Reviewed::Run(Outcome::NotTogether, _)),
-            "{reviewed:?}"
-        );
+        let past = Past::default();
+        let busy = |local| {
+            let past = &past;
+            Meanwhile::Busy(Some(Then { local, past }))
+        };
+        // The node did something else meanwhile, and nobody knows what it was before.
+        let nothing = Meanwhile::Busy(None);
+        not_together(look_again(&mut check, 0, Message::Set(5), nothing));
+        // What it was before is known, and the neighbor's state was not before it was asked.
+        let then = counter(1);
+        let late = with_scene(Mode::Steer, 0, Message::Set(5), &past, |scene| {
+            let (at, meanwhile) = (asked, busy(&then));
+            check.review(scene, "all different", &Asked { at, meanwhile })
+        });
+        not_together(late);
+        // It was: the event would have broken the property had it been handled then.
+        let reviewed = look_again(&mut check, 0, Message::Set(5), busy(&then));
+        assert!(matches!(reviewed, Reviewed::Refuse(_)), "{reviewed:?}");
+        // At that time it would have broken nothing: only what came since makes it so.
+        let then = counter(5);
+        not_together(look_again(&mut check, 0, Message::Set(5), busy(&then)));
     }
 }
 
@@ -63,7 +93,7 @@ pub(crate) fn counts_what_lasts() {
         let mut silent = neighbor(5);
         silent.neighbors[0].present = false;
         check.set_surroundings(silent.clone());
-        let reviewed = look_again(&mut check, 0, Message::Set(5), true);
+        let reviewed = look_again(&mut check, 0, Message::Set(5), Meanwhile::Idle);
         assert!(
             matches!(reviewed, Reviewed::Run(Outcome::Cleared, _)),
             "{reviewed:?}"
@@ -84,7 +114,7 @@ pub(crate) fn loses_patience() {
         if let Examined::Suspect { property } = examine(&mut check, 0, Message::Set(5)) {
             held += 1;
             with_scene(Mode::Steer, 0, Message::Set(5), &Past::default(), |scene| {
-                check.review(scene, &property, true)
+                check.review(scene, &property, &idle())
             });
         }
     }

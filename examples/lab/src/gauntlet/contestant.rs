@@ -30,6 +30,8 @@ pub(crate) trait Contestant: Staged {
     const CALLS_PER_SECOND: f64;
     /// How often a minute a node is reset, on average.
     const RESETS_PER_MINUTE: f64 = 12.0;
+    /// Whether the node with the next id is reset with it, and both come back at the same moment.
+    const RESETS_PAIRS: bool = false;
     /// After how many seconds at most a node that was reset is asked for something again.
     const AWAY_MAX: f64 = 0.4;
     /// How often a minute a node is cut off for a while, on average.
@@ -240,12 +242,13 @@ impl Contestant for Gossip {
 }
 
 impl Contestant for RandTree {
-    const NODES: u32 = 8;
-    const LATE: u32 = 8;
+    const NODES: u32 = 12;
+    const LATE: u32 = 12;
     // Its joins are its load: whoever is reset joins again.
     const CALLS_PER_SECOND: f64 = 0.0;
-    const RESETS_PER_MINUTE: f64 = 80.0;
-    const AWAY_MAX: f64 = 2.0;
+    const RESETS_PER_MINUTE: f64 = 60.0;
+    // Its bugs show where a place near the root is free for a while.
+    const AWAY_MAX: f64 = 12.0;
     const FORGETS: bool = true;
     type Ticket = ();
 
@@ -254,7 +257,7 @@ impl Contestant for RandTree {
             bootstrap: members.iter().copied().take(1).collect(),
             // As in the papers: a child that was reset in silence is noticed only when it is back. With room under the root it
             // comes back there.
-            degree_max: 3,
+            degree_max: 4,
             keepalive: false,
             bugs: randtree::Bugs {
                 update_sibling: buggy,
@@ -281,7 +284,9 @@ impl Contestant for Chord {
     const NODES: u32 = 5;
     const LATE: u32 = 5;
     const CALLS_PER_SECOND: f64 = 0.0;
-    const RESETS_PER_MINUTE: f64 = 80.0;
+    const RESETS_PER_MINUTE: f64 = 40.0;
+    // Two that join between the same nodes are told the same successors: the case that its bug is about.
+    const RESETS_PAIRS: bool = true;
     const AWAY_MAX: f64 = 2.0;
     const FORGETS: bool = true;
     type Ticket = ();

@@ -72,11 +72,18 @@ pub(crate) fn script<S: Contestant>(time: Duration, seed: u64, calm: bool) -> Ve
     }
     let span = load_from..end - RESETS_UNTIL;
     for at in faults(&mut draw, S::RESETS_PER_MINUTE, span) {
-        let node = some(&mut draw, 1, S::NODES);
+        let first = some(&mut draw, 1, S::NODES);
+        let second = NodeId::new(first.get() % S::NODES + 1);
         let notice = draw.unit() < 0.5;
-        if node != late || at > late_at {
-            acts.push((at, Deed::Reset { node, notice }));
-            greet::<S>(&mut acts, at + draw.between(0.2, S::AWAY_MAX), node);
+        let back_at = at + draw.between(0.2, S::AWAY_MAX);
+        for node in [first, second]
+            .into_iter()
+            .take(1 + usize::from(S::RESETS_PAIRS))
+        {
+            if node != late || at > late_at {
+                acts.push((at, Deed::Reset { node, notice }));
+                greet::<S>(&mut acts, back_at, node);
+            }
         }
     }
     let span = load_from..end - CUT_FOR - RESETS_UNTIL;

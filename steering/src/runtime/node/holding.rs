@@ -17,13 +17,15 @@ use crate::capture;
 use crate::context::Dice;
 use crate::hook::{Hook, Kept};
 use crate::model::event::{Input, InputOf};
+use crate::model::handler::Local;
 use crate::runtime::connection::Key;
-use crate::runtime::guard::{Refusal, Reviewed, Scene};
+use crate::runtime::guard::{Asked, Meanwhile, Refusal, Reviewed, Scene, Then};
 use crate::runtime::handle::CallError;
 use crate::runtime::node::events::Origin;
 use crate::runtime::node::steering::{capture_now, kept};
 use crate::runtime::node::{End, Node};
 use crate::runtime::report::{Kind, Ruling};
+use crate::runtime::run::caught;
 use crate::runtime::streams::{Hold, Streams, Waiting};
 use crate::service::Service;
 
@@ -77,6 +79,8 @@ struct HeldEvent<S: Service> {
     deadline: Instant,
     /// How many events the node had handled when the neighbors were asked.
     handled_count: u64,
+    /// The node and its past at that moment, if a copy could be made.
+    then: Option<(Local<S>, Past)>,
 }
 
 /// The events a node holds.
@@ -221,9 +225,17 @@ impl<S: Service> Node<S> {
             asked: now,
             deadline: now + wait,
             handled_count: self.handled_count,
+            then: self.present(),
         });
         self.ask_neighbors(wait);
         Ok(())
+    }
+
+    /// Returns a copy of the node as it is, with its past.
+    fn present(&self) -> Option<(Local<S>, Past)> {
+        let local = caught(|| self.local.clone()).ok()?;
+        let past = self.hook.as_ref().map_or(&NO_PAST, Hook::past);
+        Some((local, past.clone()))
     }
 
     /// Returns how long an event may be held from now, if that is long enough to ask anybody.
@@ -302,21 +314,27 @@ impl<S: Service> Node<S> {
                     past: self.hook.as_ref().map_or(&NO_PAST, Hook::past),
                     again: self.holding.was_refused(&event.pending.way),
                 };
-                let idle = event.handled_count == self.handled_count;
-                guard.review(&scene, &event.property, idle)
+                let then = event.then.as_ref();
+                let asked = Asked {
+                    at: event.asked.into_std(),
+                    meanwhile: match event.handled_count == self.handled_count {
+                        true => Meanwhile::Idle,
+                        false => Meanwhile::Busy(then.map(|(local, past)| Then { local, past })),
+                    },
+                };
+                guard.review(&scene, &event.property, &asked)
             }
             _ => Reviewed::Run(Outcome::Late, None),
         };
         self.pass_on_notices();
-        if let Reviewed::Run(Outcome::NotTogether, _) = &reviewed
-            && event.handled_count != self.handled_count
-        {
+        if let Reviewed::Run(Outcome::NotTogether, _) = &reviewed {
             return self.ask_once_more(event, dice);
         }
         self.conclude(event, dice, reviewed)
     }
 
-    /// Something happened here while the neighbors answered: they are asked again, if there is time.
+    /// Something happened while the neighbors answered, here or there: they are asked again, if there is time. Who has not
+    /// changed from one answer to the next was so in between.
     fn ask_once_more(&mut self, mut event: HeldEvent<S>, dice: Dice) -> Result<(), End> {
         let now = self.look_at_clock();
         let left = event.deadline.saturating_duration_since(now);
@@ -333,6 +351,7 @@ impl<S: Service> Node<S> {
         event.question = question;
         event.asked = now;
         event.handled_count = self.handled_count;
+        event.then = self.present();
         self.holding.events.push_back(event);
         self.ask_neighbors(left);
         Ok(())
