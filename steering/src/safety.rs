@@ -48,10 +48,8 @@ use crate::hook::{Request, kind_of};
 use crate::model::event::Input;
 use crate::model::handler::{Local, in_silence};
 use crate::property::{Projection, Property, Shape, View};
-use crate::runtime::guard::{
-    Asked, Examined, Guard, Meanwhile, Notice, Refusal, Reviewed, Scene, Then,
-};
-use crate::runtime::run::caught;
+use crate::runtime::guard::{Asked, Examined, Guard, Meanwhile, Notice, Refusal, Reviewed, Scene};
+use crate::runtime::run::{Performed, caught};
 use crate::safety::auditor::{Audited, Auditor, Copied, TRIAL_MAX};
 use crate::safety::limit::{Allowance, VetoCounts};
 use crate::safety::patience::Patience;
@@ -90,6 +88,8 @@ pub struct SafetyCheck<S: Service> {
     vetoes: VetoCounts,
     /// Since when neighbors are known to be in the states they were last told in.
     unchanged: BTreeMap<NodeId, Instant>,
+    /// Those of them that were heard the last time.
+    present: BTreeSet<NodeId>,
     unchecked_count: u64,
     /// Whether it was said that the neighbors' states are too old.
     stale_told: bool,
@@ -119,6 +119,7 @@ impl<S: Service> SafetyCheck<S> {
             patience: Patience::default(),
             vetoes: VetoCounts::default(),
             unchanged: BTreeMap::new(),
+            present: BTreeSet::new(),
             unchecked_count: 0,
             stale_told: false,
             clones_count: 0,
@@ -153,6 +154,8 @@ impl<S: Service> SafetyCheck<S> {
     pub fn set_surroundings(&mut self, surroundings: Surroundings) {
         self.stale_told = false;
         let now = Instant::now();
+        let present = surroundings.neighbors.iter().filter(|it| it.present);
+        self.present = present.map(|neighbor| neighbor.node).collect();
         let neighbors = surroundings.neighbors.iter().map(|neighbor| neighbor.node);
         self.unchanged = neighbors
             .map(|node| {
@@ -312,29 +315,27 @@ impl<S: Service> SafetyCheck<S> {
         weighed
     }
 
-    /// Returns the accusations that an event may be stopped for.
-    fn steered(&self, scene: &Scene<'_, S>, verdict: Verdict) -> Vec<Accusation> {
-        let accusations = verdict.accusations.into_iter();
-        let steered =
-            |accusation: &Accusation| self.mode_of(&accusation.property, scene.mode) == Mode::Steer;
-        accusations.filter(steered).collect()
-    }
-
-    /// Tries a held event on the node as it was when the neighbors were asked. It could as well have been handled then, so
-    /// what it breaks together with their states is no product of what the node did meanwhile.
-    fn retry_then(&mut self, scene: &Scene<'_, S>, then: &Then<'_, S>) -> Option<Vec<Accusation>> {
-        let scene = Scene {
-            local: then.local,
-            past: then.past,
-            ..*scene
+    /// Tries an event that was held, and returns what it may be stopped for. The node's handler is given what comes of it in
+    /// `performed`, if that was found out here.
+    fn accuse_held(
+        &mut self,
+        scene: &Scene<'_, S>,
+        asked: &Asked<'_, S>,
+        performed: &mut Option<Performed<S>>,
+    ) -> Result<Vec<Accusation>, (Failure, String)> {
+        // Messages that came since and are held as well have not happened to the node.
+        let past = match asked.meanwhile {
+            Meanwhile::Idle => asked.past,
+            Meanwhile::Busy(_) => scene.past,
         };
-        match self.attempt(&scene, true)? {
-            Ok((verdict, _)) => Some(self.steered(&scene, verdict)),
-            Err((failure, detail)) => {
-                self.fail(failure, detail);
-                None
-            }
-        }
+        let scene = Scene { past, ..*scene };
+        let Some(tried) = self.attempt(&scene, true) else {
+            return Ok(Vec::new());
+        };
+        let (verdict, came_of_it) = tried?;
+        *performed = came_of_it;
+        let steered = |it: &Accusation| self.mode_of(&it.property, scene.mode) == Mode::Steer;
+        Ok(verdict.accusations.into_iter().filter(steered).collect())
     }
 
     /// Tells whether there was a moment at which the node, with the event handled, and all witnesses were as they were judged.
@@ -524,38 +525,44 @@ impl<S: Service> Guard<S> for SafetyCheck<S> {
         asked: &Asked<'_, S>,
     ) -> Reviewed<S> {
         let begun = Instant::now();
-        let (verdict, performed) = match self.attempt(scene, true) {
-            Some(Ok(tried)) => tried,
-            Some(Err((failure, detail))) => {
+        let mut performed = None;
+        let accused = match self.accuse_held(scene, asked, &mut performed) {
+            Ok(accused) => accused,
+            Err((failure, detail)) => {
                 self.fail(failure, detail);
                 return Reviewed::Run(Outcome::Late, None);
             }
-            None => return Reviewed::Run(Outcome::Late, None),
         };
-        let accused = self.steered(scene, verdict);
         let guilty = match &asked.meanwhile {
-            Meanwhile::Idle => accused.iter().find(|accusation| accusation.firm).cloned(),
-            Meanwhile::Busy(then) if !accused.is_empty() => {
-                let Some(before) = then.as_ref().and_then(|then| self.retry_then(scene, then))
-                else {
-                    return Reviewed::Run(Outcome::NotTogether, performed);
+            Meanwhile::Idle => accused.iter().find(|it| it.firm).cloned(),
+            Meanwhile::Busy(None) => None,
+            Meanwhile::Busy(Some(_)) if accused.is_empty() => None,
+            Meanwhile::Busy(Some(then)) => {
+                let scene = Scene {
+                    local: then,
+                    past: asked.past,
+                    ..*scene
                 };
-                let still = |accusation: &Accusation| {
-                    accused
-                        .iter()
-                        .any(|now| now.property == accusation.property)
-                };
-                let found = before.into_iter().find(|it| it.firm && still(it));
-                if found.is_none() {
-                    return Reviewed::Run(Outcome::NotTogether, performed);
+                match self.accuse_held(&scene, asked, &mut None) {
+                    Ok(before) => before.into_iter().find(|it| {
+                        it.firm && accused.iter().any(|now| now.property == it.property)
+                    }),
+                    Err((failure, detail)) => {
+                        self.fail(failure, detail);
+                        return Reviewed::Run(Outcome::Late, None);
+                    }
                 }
-                found
             }
-            Meanwhile::Busy(_) => None,
         };
         let Some(accusation) = guilty else {
             self.patience.learn(property, kind(scene.input), false);
-            return Reviewed::Run(Outcome::Cleared, performed);
+            // Neighbors that answered and have moved on since can be asked again, silent ones cannot.
+            let present = |it: &Accusation| it.witnesses.iter().all(|it| self.present.contains(it));
+            let outcome = match accused.iter().any(present) {
+                true => Outcome::NotTogether,
+                false => Outcome::Cleared,
+            };
+            return Reviewed::Run(outcome, performed);
         };
         self.patience.learn(property, kind(scene.input), true);
         let outcome = if !self.were_together(&accusation, asked) {

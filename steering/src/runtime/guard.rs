@@ -67,6 +67,8 @@ pub struct Refusal {
 pub struct Asked<'a, S: Service> {
     /// When it was.
     pub at: Instant,
+    /// What lay in the node's past then, the event included. What has come since and is held as well does not count.
+    pub past: &'a Past,
     /// What the node has done since.
     pub meanwhile: Meanwhile<'a, S>,
 }
@@ -78,16 +80,7 @@ pub enum Meanwhile<'a, S: Service> {
     Idle,
     /// It handled other events: its present state and theirs were not there at one moment. This is the node as it was when
     /// they were asked, if a copy could be made.
-    Busy(Option<Then<'a, S>>),
-}
-
-/// A node when it asked its neighbors, with the event held that it asked about.
-#[derive(Debug)]
-pub struct Then<'a, S: Service> {
-    /// The node.
-    pub local: &'a Local<S>,
-    /// What lay in its past, the event included.
-    pub past: &'a Past,
+    Busy(Option<&'a Local<S>>),
 }
 
 /// What a check says about an event that was held, now that the neighbors' present states are known.

@@ -178,7 +178,16 @@ pub(crate) fn look_again(
     };
     with_scene(Mode::Steer, count, message, &Past::default(), |scene| {
         let at = Instant::now();
-        check.review(scene, &property, &Asked { at, meanwhile })
+        let past = &Past::default();
+        check.review(
+            scene,
+            &property,
+            &Asked {
+                at,
+                past,
+                meanwhile,
+            },
+        )
     })
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use scry::runtime::guard::{Asked, Examined, Guard, Meanwhile, Reviewed, Then};
+use scry::runtime::guard::{Asked, Examined, Guard, Meanwhile, Reviewed};
 use scry_protocol::filter::Mode;
 use scry_protocol::link::host::{Isolate, Outcome};
 use scry_protocol::{CheckpointNumber, Incarnation, Moment, Past};
@@ -13,9 +13,10 @@ use crate::cases::{
 };
 use crate::toy::{Counter, Message, counter};
 
-fn idle<'a>() -> Asked<'a, Counter> {
+fn idle(past: &Past) -> Asked<'_, Counter> {
     Asked {
         at: Instant::now(),
+        past,
         meanwhile: Meanwhile::Idle,
     }
 }
@@ -38,13 +39,15 @@ pub(crate) fn leaves_out_moved_on() {
             check.examine(scene)
         });
         assert!(matches!(examined, Examined::Suspect { .. }), "{examined:?}");
-        let reviewed = with_scene(Mode::Steer, 0, Message::Set(5), &past, |scene| {
-            check.review(scene, "all different", &idle())
-        });
-        assert!(
-            matches!(reviewed, Reviewed::Run(Outcome::Cleared, _)),
-            "{reviewed:?}"
-        );
+        let mut review = |past: &Past| {
+            with_scene(Mode::Steer, 0, Message::Set(5), past, |scene| {
+                check.review(scene, "all different", &idle(past))
+            })
+        };
+        // It answered and has moved on since, so that it is worth asking again.
+        let reviewed = review(&past);
+        let not_together = matches!(reviewed, Reviewed::Run(Outcome::NotTogether, _));
+        assert!(not_together, "{reviewed:?}");
         // In audit nothing is said that a consistent cut does not show.
         let _ = with_scene(Mode::Audit, 0, Message::Set(5), &past, |scene| {
             check.examine(scene)
@@ -64,18 +67,20 @@ pub(crate) fn wants_one_moment() {
         let asked = Instant::now();
         check.set_surroundings(neighbor(5));
         let past = Past::default();
-        let busy = |local| {
-            let past = &past;
-            Meanwhile::Busy(Some(Then { local, past }))
-        };
+        let busy = |local| Meanwhile::Busy(Some(local));
         // The node did something else meanwhile, and nobody knows what it was before.
         let nothing = Meanwhile::Busy(None);
         not_together(look_again(&mut check, 0, Message::Set(5), nothing));
         // What it was before is known, and the neighbor's state was not before it was asked.
         let then = counter(1);
         let late = with_scene(Mode::Steer, 0, Message::Set(5), &past, |scene| {
-            let (at, meanwhile) = (asked, busy(&then));
-            check.review(scene, "all different", &Asked { at, meanwhile })
+            let (at, past, meanwhile) = (asked, &past, busy(&then));
+            let asked = Asked {
+                at,
+                past,
+                meanwhile,
+            };
+            check.review(scene, "all different", &asked)
         });
         not_together(late);
         // It was: the event would have broken the property had it been handled then.
@@ -114,7 +119,7 @@ pub(crate) fn loses_patience() {
         if let Examined::Suspect { property } = examine(&mut check, 0, Message::Set(5)) {
             held += 1;
             with_scene(Mode::Steer, 0, Message::Set(5), &Past::default(), |scene| {
-                check.review(scene, &property, &idle())
+                check.review(scene, &property, &idle(&Past::default()))
             });
         }
     }

@@ -19,7 +19,7 @@ use crate::hook::{Hook, Kept};
 use crate::model::event::{Input, InputOf};
 use crate::model::handler::Local;
 use crate::runtime::connection::Key;
-use crate::runtime::guard::{Asked, Meanwhile, Refusal, Reviewed, Scene, Then};
+use crate::runtime::guard::{Asked, Meanwhile, Refusal, Reviewed, Scene};
 use crate::runtime::handle::CallError;
 use crate::runtime::node::events::Origin;
 use crate::runtime::node::steering::{capture_now, kept};
@@ -79,8 +79,9 @@ struct HeldEvent<S: Service> {
     deadline: Instant,
     /// How many events the node had handled when the neighbors were asked.
     handled_count: u64,
-    /// The node and its past at that moment, if a copy could be made.
-    then: Option<(Local<S>, Past)>,
+    /// The node at that moment, if a copy could be made, and its past.
+    then: Option<Local<S>>,
+    past: Past,
 }
 
 /// The events a node holds.
@@ -225,17 +226,19 @@ impl<S: Service> Node<S> {
             asked: now,
             deadline: now + wait,
             handled_count: self.handled_count,
-            then: self.present(),
+            then: self.copy(),
+            past: self.past().clone(),
         });
         self.ask_neighbors(wait);
         Ok(())
     }
 
-    /// Returns a copy of the node as it is, with its past.
-    fn present(&self) -> Option<(Local<S>, Past)> {
-        let local = caught(|| self.local.clone()).ok()?;
-        let past = self.hook.as_ref().map_or(&NO_PAST, Hook::past);
-        Some((local, past.clone()))
+    fn copy(&self) -> Option<Local<S>> {
+        caught(|| self.local.clone()).ok()
+    }
+
+    fn past(&self) -> &Past {
+        self.hook.as_ref().map_or(&NO_PAST, Hook::past)
     }
 
     /// Returns how long an event may be held from now, if that is long enough to ask anybody.
@@ -314,12 +317,12 @@ impl<S: Service> Node<S> {
                     past: self.hook.as_ref().map_or(&NO_PAST, Hook::past),
                     again: self.holding.was_refused(&event.pending.way),
                 };
-                let then = event.then.as_ref();
                 let asked = Asked {
                     at: event.asked.into_std(),
+                    past: &event.past,
                     meanwhile: match event.handled_count == self.handled_count {
                         true => Meanwhile::Idle,
-                        false => Meanwhile::Busy(then.map(|(local, past)| Then { local, past })),
+                        false => Meanwhile::Busy(event.then.as_ref()),
                     },
                 };
                 guard.review(&scene, &event.property, &asked)
@@ -351,7 +354,8 @@ impl<S: Service> Node<S> {
         event.question = question;
         event.asked = now;
         event.handled_count = self.handled_count;
-        event.then = self.present();
+        event.then = self.copy();
+        event.past = self.past().clone();
         self.holding.events.push_back(event);
         self.ask_neighbors(left);
         Ok(())
