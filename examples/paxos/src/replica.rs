@@ -12,9 +12,11 @@ use serde::{Deserialize, Serialize};
 use crate::roles::{Accepted, Acceptor, Lead, Round};
 use crate::service::{Call, Disk, Index, Message, Paxos, Setup, Timer, Value};
 
-/// How long a leader waits for its round, at least. As much again is drawn at random, so that two leaders which
+/// How long a leader waits for its first round, at least. As much again is drawn at random, so that two leaders which
 /// outbid each other get out of step.
 const RETRY_AFTER: Duration = Duration::from_millis(500);
+/// Each further round waits twice as long as the one before, so often.
+const DOUBLINGS_MAX: u32 = 4;
 
 /// A node with all roles.
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq, Serialize, Deserialize)]
@@ -206,8 +208,9 @@ impl Replica {
         };
         setup.tell_acceptors(cx, &prepare);
         if number < setup.rounds {
-            let jitter_ms = cx.random() % (RETRY_AFTER.as_millis() as u64);
-            let after = RETRY_AFTER + Duration::from_millis(jitter_ms);
+            let least = RETRY_AFTER * (1 << (number - 1).min(DOUBLINGS_MAX));
+            let jitter_ms = cx.random() % (least.as_millis() as u64);
+            let after = least + Duration::from_millis(jitter_ms);
             cx.set_timer(Timer::Retry { index }, after);
         }
     }
