@@ -447,11 +447,28 @@ impl Controller {
                 self.fail_open(name, new, failed.detail);
             }
             HostToAgent::Suspicion(suspicion) => self.suspicion(suspicion),
+            HostToAgent::Renewed(renewed) => {
+                if let Some(host) = &mut self.host {
+                    host.incarnation = renewed.incarnation;
+                }
+            }
             HostToAgent::Checkpoint(_)
             | HostToAgent::Neighbors(_)
             | HostToAgent::Contacts(_)
             | HostToAgent::LookAgain(_) => {}
         }
+    }
+
+    /// Learns that a peer's number was not believed.
+    pub fn handle_implausible(&mut self, peer: NodeId, number: CheckpointNumber) {
+        let detail = format!("{peer} is at {number}, or says so");
+        self.fail_open("number-implausible", 1, detail);
+    }
+
+    /// Learns that there are more neighbors than are looked at.
+    pub fn handle_too_many_neighbors(&mut self, count: usize, max: usize) {
+        let detail = format!("{count} neighbors, {max} are looked at: neighborhood.neighbors_max");
+        self.fail_open("neighborhood-too-large", 1, detail);
     }
 
     /// Learns that the host is gone: its process ended or its socket closed.
@@ -740,5 +757,10 @@ fn failure_name(failure: Failure) -> &'static str {
         Failure::VetoesDisarmed => "vetoes-disarmed",
         Failure::JudgementCutOff => "judgement-cut-off",
         Failure::PropertyLate => "property-late",
+        Failure::StampRefused => "stamp-refused",
+        Failure::NumbersUnfit => "numbers-unfit",
+        Failure::Renewed => "incarnation-renewed",
+        Failure::NeighborhoodTooLarge => "neighbors-left-out",
+        Failure::PortLimit => "port-limit",
     }
 }

@@ -114,8 +114,9 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Names one life of a node: a later start has a greater number, so that what a former life sent or received is
-    /// never taken for the present one's.
+    /// Names one life of a node, so that what a former life sent or received is never taken for the present one's.
+    ///
+    /// Only the node itself begins lives. Which of two came later is said by [`is_after`](Self::is_after), never by `<`.
     Incarnation shown as "life ";
     /// Names one gathering of a snapshot at the node that gathers.
     GatherId shown as "g";
@@ -125,6 +126,26 @@ counters! {
     ViolationId shown as "v";
     /// Names an installed filter.
     FilterId shown as "f";
+}
+
+impl Incarnation {
+    /// Tells whether this life came after another one of the same node.
+    ///
+    /// Lives follow each other in a circle: there is no last one, so that a node can always begin a life after any that
+    /// somebody claims it has had. Of two that are further apart than clocks can be, neither came after the other.
+    pub const fn is_after(self, other: Self) -> bool {
+        let distance = self.0.wrapping_sub(other.0);
+        distance > 0 && distance <= Self::APART_MAX
+    }
+
+    /// Five hundred years, in milliseconds.
+    const APART_MAX: u64 = 1 << 44;
+
+    /// Returns the life that follows.
+    #[must_use]
+    pub const fn next(self) -> Self {
+        Self(self.0.wrapping_add(1))
+    }
 }
 
 impl fmt::Display for ParseNodeIdError {
@@ -146,6 +167,17 @@ mod tests {
         assert_eq!("13".parse(), Ok(node));
         assert_eq!("n".parse::<NodeId>(), Err(ParseNodeIdError));
         assert_eq!("-1".parse::<NodeId>(), Err(ParseNodeIdError));
+    }
+
+    #[test]
+    fn after_every_life_there_is_another() {
+        for life in [0, 1, 1 << 41, u64::MAX / 2, u64::MAX] {
+            let life = Incarnation::new(life);
+            assert!(life.next().is_after(life) && !life.is_after(life.next()));
+            assert!(!life.is_after(life));
+            let far = Incarnation::new(life.get().wrapping_add(1 << 60));
+            assert!(!life.is_after(far) && !far.is_after(life));
+        }
     }
 
     #[test]

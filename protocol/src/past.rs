@@ -13,13 +13,21 @@ use crate::id::{CheckpointNumber, Incarnation, NodeId};
 use crate::limit::PAST_ENTRIES_MAX;
 use crate::varint;
 
-/// A place in the lives of one node: later lives are greater, and within one life later numbers.
-#[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
+/// A place in the lives of one node. Its numbers rise over all its lives, so that they say what came later; which life it
+/// was tells a node that has forgotten its number from one that has not.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub struct Moment {
     /// Which life.
     pub life: Incarnation,
     /// The node's checkpoint number then.
     pub number: CheckpointNumber,
+}
+
+impl Moment {
+    /// Tells whether this moment came after another one of the same node, or may have.
+    fn is_after(self, other: Self) -> bool {
+        (self.number, self.life) > (other.number, other.life)
+    }
 }
 
 /// For each node, the last moment in the past at which what properties read of it changed.
@@ -63,9 +71,22 @@ impl Past {
         at.ok().map(|at| self.entries[at].1)
     }
 
-    /// Tells whether a checkpoint of a node may stand beside a state with this past.
-    pub fn permits(&self, node: NodeId, checkpoint: Moment) -> bool {
-        checkpoint.number > self.floor && self.of(node).is_none_or(|last| last < checkpoint)
+    /// Tells whether a checkpoint of a node may stand beside a state with this past. `born` is the number its life began
+    /// with.
+    ///
+    /// If another life of the node is known, with a number that this one had already, one of the two has forgotten its
+    /// number, or is made up: nothing can be said then.
+    pub fn permits(&self, node: NodeId, checkpoint: Moment, born: CheckpointNumber) -> bool {
+        checkpoint.number > self.floor
+            && self.of(node).is_none_or(|last| {
+                last.number < checkpoint.number
+                    && (last.life == checkpoint.life || last.number < born)
+            })
+    }
+
+    /// Tells whether all of it came no later than a number. Whoever has that number cannot know of anything later.
+    pub fn is_within(&self, number: CheckpointNumber) -> bool {
+        self.floor <= number && self.entries.iter().all(|(_, at)| at.number <= number)
     }
 
     /// Adds a moment of a node, and tells whether that says anything new.
@@ -74,7 +95,7 @@ impl Past {
             return false;
         }
         match self.entries.binary_search_by_key(&node, |(id, _)| *id) {
-            Ok(at) if self.entries[at].1 >= moment => false,
+            Ok(at) if !moment.is_after(self.entries[at].1) => false,
             Ok(at) => {
                 self.entries[at].1 = moment;
                 true
@@ -211,14 +232,16 @@ mod tests {
             let node = NodeId::new(node);
             let mut both = a.clone();
             both.merge(&b);
-            if both.permits(node, at) {
-                prop_assert!(a.permits(node, at) && b.permits(node, at));
+            // Numbers never fall, so that a life that is known of began below them.
+            let born = number(at.life.get() * 8);
+            if both.permits(node, at, born) {
+                prop_assert!(a.permits(node, at, born) && b.permits(node, at, born));
             }
             let mut fewer = a.clone();
             fewer.limit(max);
             prop_assert!(fewer.entries().len() <= max);
-            if fewer.permits(node, at) {
-                prop_assert!(a.permits(node, at));
+            if fewer.permits(node, at, born) {
+                prop_assert!(a.permits(node, at, born));
             }
         }
     }
@@ -231,17 +254,25 @@ mod tests {
             life: Incarnation::new(life),
             number: number(at),
         };
-        assert!(past.permits(node, at(1, 1)));
+        let born = number(1);
+        assert!(past.permits(node, at(1, 1), born));
         assert!(past.note(node, at(1, 5)));
         assert!(!past.note(node, at(1, 4)));
         assert!(
-            !past.permits(node, at(1, 5)),
+            !past.permits(node, at(1, 5), born),
             "the change came with number 5"
         );
-        assert!(past.permits(node, at(1, 6)));
-        assert!(past.permits(node, at(2, 3)), "a later life shows it");
-        assert!(past.permits(NodeId::new(2), at(1, 1)));
+        assert!(past.permits(node, at(1, 6), born));
+        assert!(
+            past.permits(node, at(2, 7), number(6)),
+            "another life that began later shows it"
+        );
+        assert!(
+            !past.permits(node, at(2, 7), number(3)),
+            "another life had that number already"
+        );
+        assert!(past.permits(NodeId::new(2), at(1, 1), born));
         past.raise_floor(number(6));
-        assert!(!past.permits(NodeId::new(2), at(1, 6)));
+        assert!(!past.permits(NodeId::new(2), at(1, 6), born));
     }
 }

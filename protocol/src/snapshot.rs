@@ -96,6 +96,8 @@ coded! {
         NoHost = 3 "its host does not answer",
         /// More requests are waiting than the agent wants to remember.
         Busy = 4 "its agent has too many requests waiting",
+        /// The number asked for is further ahead than any honest one could be: the asker's numbers went wrong, or it lies.
+        Implausible = 5 "it takes this node's number for a mistake",
     }
 }
 
@@ -122,13 +124,18 @@ coded! {
         Unreadable = 8 "what it sent could not be read",
         /// Its checkpoint contradicts another's: one has received what the other has not sent.
         Inconsistent = 9 "its checkpoint contradicts another's",
+        /// Its number and this node's are further apart than those of two honest nodes can be.
+        Implausible = 10 "its number is implausible beside this node's",
     }
 }
 
 impl Reason {
     /// Tells whether the neighbor may be as it was, only that nothing was heard of it; otherwise what it said is wrong.
     pub fn is_unheard(self) -> bool {
-        !matches!(self, Self::Unreadable | Self::Inconsistent)
+        !matches!(
+            self,
+            Self::Unreadable | Self::Inconsistent | Self::Implausible
+        )
     }
 }
 
@@ -171,7 +178,7 @@ mod tests {
                 assert_eq!(u8::from(refusal), code);
             }
         }
-        assert!(Reason::try_from(10).is_err());
-        assert!(Refusal::try_from(5).is_err());
+        assert!(Reason::try_from(11).is_err());
+        assert!(Refusal::try_from(6).is_err());
     }
 }

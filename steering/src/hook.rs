@@ -54,15 +54,16 @@ use std::time::{Duration, Instant};
 use scry_protocol::channel::{Envelope, Place};
 use scry_protocol::checkpoint::WriteCheckpointError;
 use scry_protocol::filter::{Filter, Mode};
+use scry_protocol::limit::MEMBERS_MAX;
 use scry_protocol::link::host::{
-    Checkpoint, FailedOpen, Failure, Goodbye, Hello, LookAgain, Neighbors, PredictionAnswer, Stats,
-    Suspicion, Veto,
+    Checkpoint, FailedOpen, Failure, Goodbye, Hello, LookAgain, Neighbors, PredictionAnswer, Renew,
+    Renewed, Stats, Suspicion, Veto,
 };
 use scry_protocol::{CheckpointNumber, Incarnation, NodeId, Past, Times, Transport};
 
 use crate::checkpoint::channel::{self, Lane};
 use crate::checkpoint::past::{self, PastOptions};
-use crate::checkpoint::recorder::{Capture, Recorder};
+use crate::checkpoint::recorder::{Capture, Recorder, RefusedStamps};
 use crate::checkpoint::sorted::Sorted;
 use crate::checkpoint::{Messages, Time};
 use crate::hook::contact::Seen;
@@ -87,6 +88,8 @@ pub const SWITCH_VARIABLE: &str = "SCRY_STEER";
 
 /// Counts and contacts are reported so often.
 const REPORT_MS: u64 = 1_000;
+/// What messages say of other incarnations of the node counts at most this often.
+const RENEW_MS: u64 = 10_000;
 /// A question for the neighbors' states takes a number up to so far ahead, by node, so that two nodes that ask at once
 /// ask for different ones.
 const LEAP_MAX: u64 = 7;
@@ -102,11 +105,14 @@ pub struct Options {
     pub service: String,
     /// The service's version: agents share paths only between equal ones.
     pub version: String,
-    /// Which life of the node this is: milliseconds since the epoch, unless somebody counts lives better.
+    /// Which life of the node this is, if there is no file of numbers that says so: the time of day, unless somebody counts
+    /// lives better.
     pub incarnation: Incarnation,
-    /// The least number to begin with. With neither this nor a file of numbers, the incarnation is.
+    /// The time of day in milliseconds since the epoch. A host without a file of numbers begins with it.
+    pub clock_ms: u64,
+    /// The least number to begin with.
     pub born: CheckpointNumber,
-    /// Where checkpoint numbers are kept over restarts; see the module `number` for what is done without.
+    /// Where checkpoint numbers and the incarnation are kept over restarts; see the module `number` for what is done without.
     pub numbers: Option<PathBuf>,
     /// The agent's socket; none for a host without an agent.
     pub socket: Option<PathBuf>,
@@ -137,6 +143,7 @@ impl Options {
             service: service.into(),
             version: version.into(),
             incarnation: Incarnation::new(since_epoch.as_millis() as u64),
+            clock_ms: since_epoch.as_millis() as u64,
             born: CheckpointNumber::ZERO,
             numbers: None,
             socket: None,
@@ -181,6 +188,14 @@ pub struct Hook {
     check_times: Times,
     answered_calls: u64,
     failures: BTreeMap<u8, u64>,
+    /// When another incarnation was last begun because of what messages say.
+    renewed: Option<Time>,
+    /// Stamps that were refused up to the last report.
+    refused_told: u64,
+    /// How many neighbors there were when it was last told that they are too many.
+    neighbors_told: usize,
+    /// Why the stored number was not believed, until somebody is told.
+    unfit: Option<String>,
     report_at: Time,
     thread: Option<JoinHandle<()>>,
 }
@@ -191,7 +206,13 @@ impl Hook {
     /// `capture` shows the service after its start and before anything it sends then is sent.
     pub fn connect(options: Options, now: Time, capture: impl FnOnce() -> Capture) -> Self {
         let killed = is_switched_off(std::env::var_os(SWITCH_VARIABLE).as_deref());
-        let numbers = Numbers::begin(options.numbers.clone(), options.incarnation, options.born);
+        let mut numbers = Numbers::begin(
+            options.numbers.clone(),
+            options.clock_ms,
+            options.incarnation,
+            options.born,
+        );
+        let unfit = numbers.take_unfit();
         // A host that is out of descriptors or threads runs unsteered.
         let alarm = match options.socket.as_ref().map(|_| alarm()).transpose() {
             Ok(alarm) => alarm,
@@ -209,20 +230,15 @@ impl Hook {
             ring,
             options.waker.clone(),
         ));
-        let born = numbers.born();
+        let (born, incarnation) = (numbers.born(), numbers.incarnation());
+        shared.set_life(incarnation, born);
         let past = PastOptions {
             me: options.node,
             entries_max: options.past_entries_max,
             former: options.former_past,
         };
-        let (recorder, first) = Recorder::begin(
-            now,
-            options.incarnation,
-            born,
-            options.channels,
-            past,
-            capture,
-        );
+        let (recorder, first) =
+            Recorder::begin(now, incarnation, born, options.channels, past, capture);
         let mut hook = Self {
             gate: Gate::new(shared.clone()),
             shared,
@@ -239,10 +255,15 @@ impl Hook {
             check_times: Times::default(),
             answered_calls: 0,
             failures: BTreeMap::new(),
+            renewed: None,
+            refused_told: 0,
+            neighbors_told: 0,
+            unfit: None,
             report_at: now.after_millis(REPORT_MS),
             thread: None,
         };
         hook.publish(first.map(Some));
+        hook.unfit = unfit;
         if let (Some(path), Some(alarm)) = (options.socket, listen) {
             let thread = Thread {
                 shared: hook.shared.clone(),
@@ -252,7 +273,7 @@ impl Hook {
                 backoff: options.backoff,
                 hello: Hello {
                     node: options.node,
-                    incarnation: options.incarnation,
+                    incarnation,
                     born,
                     number: born,
                     service: options.service,
@@ -293,6 +314,11 @@ impl Hook {
     /// Returns what lies in the node's past, all that has arrived included.
     pub fn past(&self) -> &Past {
         self.recorder.past()
+    }
+
+    /// Returns the past to judge by: see [`Recorder::past_to_judge_by`].
+    pub fn past_to_judge_by(&self, now: Time) -> &Past {
+        self.recorder.past_to_judge_by(now)
     }
 
     /// Returns a number that is greater after each change of the past.
@@ -340,6 +366,13 @@ impl Hook {
         if !matches!(taken, Ok(None)) {
             self.publish(taken);
         }
+    }
+
+    /// Learns of a message whose sender is not a member of the service, instead of [`receive`](Self::receive): it has no say
+    /// about numbers, and nothing is remembered of it. Messages to such a node carry no stamp.
+    pub fn receive_from_stranger(&mut self, from: NodeId, envelope: &Envelope) {
+        self.received_messages += 1;
+        self.recorder.handle_stranger(from, envelope.number);
     }
 
     /// Learns of several messages that came in order on one connection, each stamped as the one before lets expect
@@ -436,6 +469,11 @@ impl Hook {
         now >= self.report_at || self.shared.asked.load(Ordering::Acquire)
     }
 
+    /// Tells whether the next [`turn`](Self::turn) reports what was counted: what is told often is told then.
+    pub fn is_report_due(&self, now: Time) -> bool {
+        now >= self.report_at
+    }
+
     /// Returns when [`turn`](Self::turn) is due even if nothing happens.
     pub fn poll_timeout(&self) -> Time {
         self.report_at
@@ -446,22 +484,94 @@ impl Hook {
         for arrived in asked.arrived.drain(..) {
             self.recorder.handle_arrived(&arrived);
         }
+        if let Some(renew) = asked.renew {
+            let why = "most neighbors cannot follow its number, or know of a later incarnation";
+            self.renew(now, renew, why, &mut capture);
+        }
         if let Some(number) = asked.take {
             let taken = self.recorder.handle_take(now, number, &mut capture);
             self.publish(taken);
         }
         if asked.ask_neighbors {
-            let neighbors = capture().neighbors;
+            let mut neighbors = capture().neighbors;
+            let count = neighbors.as_mut().map_or(0, shorten);
             self.shared.send(Neighbors { neighbors });
+            self.tell_shortened(count);
         }
         if now >= self.report_at {
             self.report_at = now.after_millis(REPORT_MS);
+            let lately = |at: Time| now.millis_since(at) < RENEW_MS;
+            if let Some(after) = self.recorder.outlived()
+                && !self.renewed.is_some_and(lately)
+            {
+                self.renewed = Some(now);
+                let renew = Renew {
+                    after,
+                    number: None,
+                };
+                let why = "a peer knows of a later incarnation: was the clock set back?";
+                self.renew(now, renew, why, &mut capture);
+            }
+            self.tell_refused();
             self.shared.send(self.stats());
             if let Some(contacts) = self.seen.take(now) {
                 self.shared.send(contacts);
             }
         }
         asked.into_requests()
+    }
+
+    /// Goes on under another incarnation. The service notices nothing of it.
+    fn renew(&mut self, now: Time, renew: Renew, why: &str, capture: &mut impl FnMut() -> Capture) {
+        let Renew { after, number } = renew;
+        let (before, was) = (self.recorder.incarnation(), self.recorder.number());
+        let first = self.recorder.renew(now, after, number, capture);
+        let (incarnation, born) = (self.recorder.incarnation(), self.recorder.born());
+        self.numbers.renew(incarnation, born);
+        self.shared.set_life(incarnation, born);
+        self.shared.send(Renewed { incarnation, born });
+        self.publish(first.map(Some));
+        let detail = format!("{before} at {was} goes on as {incarnation} at {born}: {why}");
+        tracing::warn!("{detail}");
+        self.failed_open(Failure::Renewed, detail);
+    }
+
+    /// Tells of neighbors that were left out, once for each number of them.
+    fn tell_shortened(&mut self, count: usize) {
+        if count > 0 && count != self.neighbors_told {
+            let detail = format!("it names {count}, at most {MEMBERS_MAX} can be told");
+            self.failed_open(Failure::NeighborhoodTooLarge, detail);
+        }
+        self.neighbors_told = count;
+    }
+
+    /// Tells of stamps that were refused since the last report, all in one.
+    fn tell_refused(&mut self) {
+        if let Some(why) = self.unfit.take() {
+            self.failed_open(Failure::NumbersUnfit, why);
+        }
+        let refused = self.recorder.refused();
+        let new = refused.count() - self.refused_told;
+        if let Some((from, number)) = refused.last
+            && new > 0
+        {
+            self.refused_told = refused.count();
+            let RefusedStamps {
+                strangers,
+                implausible,
+                pasts,
+                ..
+            } = refused;
+            let detail = format!(
+                "{new} since the last report, the last from {from} with {number}; in all {strangers} of senders that                  are not members, {implausible} too far ahead, {pasts} with a past that cannot be"
+            );
+            let count = self
+                .failures
+                .entry(Failure::StampRefused.into())
+                .or_default();
+            *count += new - 1;
+            self.failed_open(Failure::StampRefused, detail);
+        }
     }
 
     /// Installs the filters of a [`Predicted`](Request::Predicted) that the service left to them.
@@ -610,7 +720,12 @@ impl Hook {
         self.shared.number.store(number.get(), Ordering::Release);
         match taken {
             Ok(None) => {}
-            Ok(Some(checkpoint)) => self.shared.send(checkpoint),
+            Ok(Some(mut checkpoint)) => {
+                let neighbors = checkpoint.neighbors.as_mut();
+                let count = neighbors.map_or(0, shorten);
+                self.shared.send(checkpoint);
+                self.tell_shortened(count);
+            }
             Err(error) => self.failed_open(Failure::CheckpointTooLarge, error.to_string()),
         }
     }
@@ -641,6 +756,17 @@ impl Drop for Hook {
     fn drop(&mut self) {
         self.say_goodbye();
     }
+}
+
+/// Leaves out the neighbors that are too many for a frame, and returns how many there were then; else zero.
+fn shorten(neighbors: &mut Vec<NodeId>) -> usize {
+    let count = neighbors.len();
+    if count <= MEMBERS_MAX {
+        return 0;
+    }
+    neighbors.sort_unstable();
+    neighbors.truncate(MEMBERS_MAX);
+    count
 }
 
 /// Tells whether a value of [`SWITCH_VARIABLE`] forbids steering.

@@ -10,6 +10,7 @@
 //! | [`report`] | what happened at a node, one event at a time |
 //! | `streams`, `connection` | connections as the model has them, and the task that serves each |
 //! | `outflow` | what waits to be written on one |
+//! | [`ports`] | what strangers may cost the node at its ports |
 //! | `datagrams` | messages on their own |
 //! | [`wire`] | how both look on the wire |
 //! | [`emulation`] | delay, loss and rate that a link is given on purpose |
@@ -42,6 +43,8 @@ pub mod options;
 #[cfg(feature = "runtime")]
 mod outflow;
 #[cfg(feature = "runtime")]
+pub mod ports;
+#[cfg(feature = "runtime")]
 pub mod report;
 #[cfg(feature = "runtime")]
 mod streams;
@@ -54,10 +57,12 @@ pub use guard::{Examined, Guard};
 
 #[cfg(feature = "runtime")]
 pub use self::{
+    clock::TimeOfDay,
     disk::DiskOptions,
     emulation::Emulation,
     handle::{CallError, Gone, Handle, Snapshot},
     node::{Bound, End, bind, spawn},
     options::Options,
+    ports::PortLimits,
     report::{Kind, Report, Ruling},
 };

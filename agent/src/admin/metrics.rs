@@ -219,6 +219,16 @@ fn checkpoints(metrics: &mut Metrics, status: &Status) {
             checkpoints.unreadable,
         ),
         (
+            "implausible",
+            "Numbers of peers that were not believed",
+            checkpoints.implausible,
+        ),
+        (
+            "renewals",
+            "How often the host was asked to go on under another incarnation",
+            checkpoints.renewals,
+        ),
+        (
             "gathers_restarted",
             "Gathers that started anew",
             checkpoints.restarts,

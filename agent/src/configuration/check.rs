@@ -99,10 +99,15 @@ pub(super) fn values(reading: &mut Reading<'_>, configuration: &Configuration) {
             None,
         );
     }
-    if neighborhood.members.len() > NEIGHBORS_MAX {
+    if !(1..=NEIGHBORS_MAX).contains(&neighborhood.neighbors_max) {
+        let what = format!("is not between 1 and {NEIGHBORS_MAX}");
+        wrong("neighborhood.neighbors_max", &what, None);
+    }
+    if neighborhood.members.len() > neighborhood.neighbors_max {
         let what = format!(
-            "has {} nodes, a neighborhood at most {NEIGHBORS_MAX}",
-            neighborhood.members.len()
+            "has {} nodes, a neighborhood at most {} (`neighbors_max`)",
+            neighborhood.members.len(),
+            neighborhood.neighbors_max
         );
         wrong("neighborhood.members", &what, None);
     }

@@ -102,6 +102,8 @@ sections! {
         source: Source = Source::Service,
         /// The neighbors, for `list`.
         members: Vec<NodeId> = Vec::new(),
+        /// How many neighbors are looked at, at most 1023. Of more, those with the lowest ids are, and it is told.
+        neighbors_max: usize = 127,
         /// For `observed`: a silence of more than this separates clusters of contacts.
         gap_ms: u64 = 5_000,
         /// For `observed`: a cluster of fewer nodes is too small.

@@ -328,6 +328,17 @@ impl Node {
             Output::Unreadable { from, why } => {
                 warn!(peer = %from, "cannot read a peer's checkpoint: {why}");
             }
+            Output::Implausible { from, number } => {
+                warn!(peer = %from, %number, "a peer's number is not believed: it is further ahead than honest ones can be");
+                self.controller.handle_implausible(from, number);
+            }
+            Output::TooManyNeighbors { count, max } => {
+                warn!(
+                    count,
+                    max, "there are more neighbors than are looked at: neighborhood.neighbors_max"
+                );
+                self.controller.handle_too_many_neighbors(count, max);
+            }
             Output::Failed {
                 gather,
                 on_demand,
@@ -456,6 +467,8 @@ impl Node {
                 over_bandwidth: counts.over_bandwidth,
                 unsent: counts.unsent,
                 unreadable: counts.unreadable,
+                implausible: counts.implausible,
+                renewals: counts.renewals,
                 restarts: counts.restarts,
                 skipped: counts.skipped,
             },

@@ -129,6 +129,10 @@ pub(crate) struct CheckpointStatus {
     pub(crate) unsent: u64,
     /// Answers of peers that could not be read.
     pub(crate) unreadable: u64,
+    /// Numbers of peers that were not believed.
+    pub(crate) implausible: u64,
+    /// How often the host was asked to go on under another incarnation.
+    pub(crate) renewals: u64,
     /// Gathers that started anew.
     pub(crate) restarts: u64,
     /// Periods in which no gather could start.

@@ -44,6 +44,8 @@ messages! {
         0x0c LookAgain(LookAgain) up to SMALL_FRAME_BYTES_MAX,
         /// What came of an event that was held.
         0x0d Suspicion(Suspicion) up to SMALL_FRAME_BYTES_MAX,
+        /// It goes on under another incarnation.
+        0x0f Renewed(Renewed) up to SMALL_FRAME_BYTES_MAX,
     }
 }
 
@@ -72,6 +74,8 @@ messages! {
         0x1a Predicted(Box<Predicted>) up to CHECKPOINT_FRAME_BYTES_MAX,
         /// Which files forbid steering, so that the hook looks for them itself.
         0x1b Switches(Switches) up to SMALL_FRAME_BYTES_MAX,
+        /// Go on under another incarnation.
+        0x1e Renew(Renew) up to SMALL_FRAME_BYTES_MAX,
     }
 }
 
@@ -342,6 +346,16 @@ coded! {
         JudgementCutOff = 10 "a judgement took more steps than it may",
         /// A property did not end in time on a state: what it says is unknown.
         PropertyLate = 11 "a property took too long",
+        /// A message was handled without regard to its stamp: its sender is not a member, or the stamp cannot be true.
+        StampRefused = 20 "a message's stamp was refused",
+        /// The file of numbers was damaged or held an absurd number, and was begun anew.
+        NumbersUnfit = 21 "the stored checkpoint number was not believed",
+        /// The host goes on under another incarnation.
+        Renewed = 22 "the node goes on under another incarnation",
+        /// The service has more neighbors than can be told; the rest is left out.
+        NeighborhoodTooLarge = 24 "the service has too many neighbors",
+        /// Something at the node's own ports was beyond its limits.
+        PortLimit = 23 "a limit at the node's ports was reached",
     }
 }
 
@@ -382,6 +396,26 @@ pub struct Welcome {
 pub struct TakeCheckpoint {
     /// Which.
     pub number: CheckpointNumber,
+}
+
+/// A request to go on under another incarnation: others know of a later one, or take the host's number for a mistake.
+///
+/// The service notices nothing of it. What was known of messages in flight is forgotten, as with a restart.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
+pub struct Renew {
+    /// The new incarnation comes after this one, and after the present one.
+    pub after: Incarnation,
+    /// The number it begins with, lower than the present one maybe; if absent, the next.
+    pub number: Option<CheckpointNumber>,
+}
+
+/// The host goes on under another incarnation: from here on its checkpoints are of that one.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
+pub struct Renewed {
+    /// Which.
+    pub incarnation: Incarnation,
+    /// The number it began with.
+    pub born: CheckpointNumber,
 }
 
 /// A request for the service's neighbors.

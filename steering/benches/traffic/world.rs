@@ -359,6 +359,8 @@ impl<S: Service> World<S> {
                     self.examine(at, &snapshot)?;
                 }
                 Output::Unreadable { from, why } => bail!("{from} at {id}: {why}"),
+                Output::Implausible { from, number } => bail!("{from} is at {number} for {id}"),
+                Output::TooManyNeighbors { .. } => {}
                 Output::Failed { .. } => self.tally.failed += 1,
             }
         }

@@ -23,6 +23,9 @@ pub const RECEIVING_PER_PEER_MAX: usize = 4;
 const ACKNOWLEDGED_MS: u64 = 100;
 const ACKNOWLEDGED_MESSAGES: u32 = 64;
 
+/// After so long a later life that says nothing, while an earlier one speaks, is taken for one that never was.
+const MADE_UP_SILENT_MS: u64 = 20_000;
+
 /// How a message is sent.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Lane {
@@ -69,7 +72,7 @@ struct Link {
     opened: u32,
     /// By rising serial.
     outgoing: Vec<Outgoing>,
-    /// At most [`RECEIVING_PER_PEER_MAX`], by rising (life, serial).
+    /// At most [`RECEIVING_PER_PEER_MAX`], earlier lives first, and by rising serial.
     incoming: Vec<Incoming>,
 }
 
@@ -91,6 +94,8 @@ struct Incoming {
     received: Received,
     ended: bool,
     used: u64,
+    /// When it was last seen to be used, and how far it was then.
+    seen: (Time, u64),
     /// When the sender was last told what arrived, and how many have since.
     told: Option<Time>,
     untold: u32,
@@ -123,6 +128,29 @@ impl Channels {
             kept_bytes: 0,
             uses: 0,
         }
+    }
+
+    /// Goes on as another incarnation: connections keep their serials, everything else is forgotten.
+    pub fn renew(&mut self, incarnation: Incarnation) {
+        self.incarnation = incarnation;
+        self.kept_bytes = 0;
+        for (_, link) in self.links.iter_mut() {
+            link.incoming.clear();
+            for outgoing in &mut link.outgoing {
+                outgoing.sent = 0;
+                outgoing.forgotten = 0;
+                outgoing.kept = Kept::default();
+            }
+        }
+    }
+
+    /// Tells whether something came from this life of a peer.
+    pub fn knows(&self, peer: NodeId, transport: Transport, incarnation: Incarnation) -> bool {
+        let link = self.links.get(&(peer, transport));
+        link.is_some_and(|link| {
+            let mut lives = link.incoming.iter().map(|incoming| incoming.incarnation);
+            lives.any(|life| life == incarnation)
+        })
     }
 
     /// Opens the sending half of a connection, from either end.
@@ -273,9 +301,9 @@ impl Channels {
             outgoing.ended.get_or_insert(now);
         }
         if let Some(key) = receiving
-            && let Ok(at) = link.incoming.binary_search_by_key(&key, Incoming::key)
+            && let Some(incoming) = link.incoming.iter_mut().find(|it| it.key() == key)
         {
-            link.incoming[at].ended = true;
+            incoming.ended = true;
         }
     }
 
@@ -326,6 +354,7 @@ impl Channels {
         let lifetime_ms = self.options.lifetime_ms;
         let is_over = |since: Time| now.millis_since(since) > lifetime_ms;
         for (&(_, transport), link) in self.links.iter_mut() {
+            link.forget_made_up(now);
             let opened = link.opened;
             link.outgoing.retain_mut(|outgoing| match transport {
                 Transport::Datagram => {
@@ -378,6 +407,23 @@ impl Link {
         Some(&mut self.outgoing[at.ok()?])
     }
 
+    /// Forgets channels of lives that are later than the one that speaks, and silent: nobody has had them.
+    fn forget_made_up(&mut self, now: Time) {
+        for incoming in &mut self.incoming {
+            if incoming.seen.1 != incoming.used {
+                incoming.seen = (now, incoming.used);
+            }
+        }
+        let speaks = self.incoming.iter().max_by_key(|incoming| incoming.used);
+        let Some(speaks) = speaks.map(|incoming| incoming.incarnation) else {
+            return;
+        };
+        self.incoming.retain(|incoming| {
+            !incoming.incarnation.is_after(speaks)
+                || now.millis_since(incoming.seen.0) <= MADE_UP_SILENT_MS
+        });
+    }
+
     /// Returns what to tell the peer with the next message.
     #[inline]
     fn acknowledgement(&mut self, now: Time) -> Option<Acknowledged> {
@@ -413,14 +459,22 @@ impl Link {
 
     #[cold]
     fn find_or_learn(&mut self, incarnation: Incarnation, serial: u32) -> Option<usize> {
-        let key = (incarnation, serial);
-        let mut at = match self.incoming.binary_search_by_key(&key, Incoming::key) {
-            Ok(at) => return Some(at),
-            Err(at) => at,
-        };
+        let known = |incoming: &Incoming| incoming.key() == (incarnation, serial);
+        if let Some(at) = self.incoming.iter().position(known) {
+            return Some(at);
+        }
+        let later = |incoming: &Incoming| incoming.is_after(incarnation, serial);
+        let later = self.incoming.iter().position(later);
+        let mut at = later.unwrap_or(self.incoming.len());
         if self.incoming.len() == RECEIVING_PER_PEER_MAX {
-            at = at.checked_sub(1)?;
-            self.incoming.remove(0);
+            if at == 0 {
+                return None;
+            }
+            // Whoever speaks is not forgotten for the sake of lives that somebody may have made up.
+            let silent = self.incoming.iter().enumerate();
+            let (silent, _) = silent.min_by_key(|(_, incoming)| incoming.used)?;
+            self.incoming.remove(silent);
+            at -= usize::from(silent < at);
         }
         let incoming = Incoming {
             incarnation,
@@ -428,6 +482,7 @@ impl Link {
             received: Received::default(),
             ended: false,
             used: 0,
+            seen: (Time::default(), 0),
             told: None,
             untold: 0,
         };
@@ -448,6 +503,13 @@ impl Outgoing {
 impl Incoming {
     fn key(&self) -> (Incarnation, u32) {
         (self.incarnation, self.serial)
+    }
+
+    fn is_after(&self, incarnation: Incarnation, serial: u32) -> bool {
+        match self.incarnation == incarnation {
+            true => self.serial > serial,
+            false => self.incarnation.is_after(incarnation),
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Which of the neighbors' known states may stand beside the node's own: consistent cuts only.
 
 use scry_protocol::link::host::Surroundings;
-use scry_protocol::{Moment, NodeId, Past};
+use scry_protocol::{CheckpointNumber, Moment, NodeId, Past};
 
 use serde::{Deserialize, Serialize};
 
@@ -30,6 +30,7 @@ pub enum Basis {
 struct Checkpoint {
     node: NodeId,
     moment: Moment,
+    born: CheckpointNumber,
     past: Past,
     present: bool,
     lasting: Vec<String>,
@@ -53,6 +54,7 @@ impl Cut {
                     life: content.incarnation,
                     number: neighbor.number,
                 },
+                born: content.born,
                 past: content.past,
                 present: neighbor.present,
                 lasting: neighbor.lasting.clone(),
@@ -72,7 +74,7 @@ impl Cut {
         let mut chosen: Vec<&Checkpoint> = Vec::new();
         let mut standing = Vec::new();
         for checkpoint in &self.checkpoints {
-            let usable = past.permits(checkpoint.node, checkpoint.moment)
+            let usable = checkpoint.may_stand_beside(past)
                 && (checkpoint.present || chosen.iter().all(|other| other.agrees_with(checkpoint)));
             let basis = match usable {
                 false => Basis::Stale,
@@ -91,14 +93,18 @@ impl Cut {
 
 impl Checkpoint {
     fn agrees_with(&self, other: &Self) -> bool {
-        self.past.permits(other.node, other.moment) && other.past.permits(self.node, self.moment)
+        other.may_stand_beside(&self.past) && self.may_stand_beside(&other.past)
+    }
+
+    fn may_stand_beside(&self, past: &Past) -> bool {
+        past.permits(self.node, self.moment, self.born)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use scry_protocol::link::host::Neighbor;
-    use scry_protocol::{CheckpointNumber, Content, Incarnation};
+    use scry_protocol::{Content, Incarnation};
 
     use super::*;
 

@@ -20,7 +20,11 @@ use crate::checkpoint::store::Stored;
 /// overtake each other.
 pub const BASES_MAX: usize = 6;
 /// Peers remembered per direction; the one of longest silence goes first.
-pub const PEERS_MAX: usize = 256;
+pub const PEERS_MAX: usize = 1024;
+/// Bytes of checkpoints remembered per peer and direction, the newest whatever its size: two of the largest there are.
+pub const PEER_BYTES_MAX: usize = 2 * BODY_BYTES_MAX;
+/// Bytes remembered per direction over all peers; the peer of longest silence goes first.
+pub const BYTES_MAX: usize = 256 << 20;
 
 /// Remembers what went to and came from each peer.
 #[derive(Debug, Default)]
@@ -52,12 +56,16 @@ pub enum ReadAnswerError {
 #[derive(Debug, Default)]
 struct Memory {
     peers: BTreeMap<NodeId, Remembered>,
+    /// Bytes over all peers.
+    bytes: usize,
     uses: u64,
 }
 
 #[derive(Debug, Default)]
 struct Remembered {
     bases: VecDeque<(Base, Body)>,
+    /// Bytes of all of them; equal ones that share their content are counted once each all the same.
+    bytes: usize,
     used: u64,
 }
 
@@ -108,7 +116,9 @@ impl Exchange {
                 .iter()
                 .position(|(known, _)| *known == base)
         {
-            remembered.bases.drain(..at);
+            for _ in 0..at {
+                self.given.bytes -= remembered.forget_oldest();
+            }
         }
     }
 
@@ -170,7 +180,12 @@ impl Exchange {
 
     /// Forgets what is held of a peer, so that it is asked for everything.
     pub fn forget_held(&mut self, peer: NodeId) {
-        self.held.peers.remove(&peer);
+        self.held.forget(peer);
+    }
+
+    /// Returns how many bytes of checkpoints are remembered.
+    pub fn bytes(&self) -> usize {
+        self.given.bytes + self.held.bytes
     }
 
     fn base(&self, from: NodeId, named: Option<Base>) -> Result<&Body, ReadAnswerError> {
@@ -190,27 +205,57 @@ impl Memory {
     fn remember(&mut self, peer: NodeId, number: CheckpointNumber, body: &Body) {
         self.uses += 1;
         if self.peers.len() >= PEERS_MAX && !self.peers.contains_key(&peer) {
-            let silent = self
-                .peers
-                .iter()
-                .min_by_key(|(_, remembered)| remembered.used)
-                .map(|(&peer, _)| peer)
-                .expect("there are too many");
-            self.peers.remove(&silent);
+            self.forget_most_silent(peer);
         }
         let remembered = self.peers.entry(peer).or_default();
         remembered.used = self.uses;
         let digest = remembered.digest(body);
         let base = Base { number, digest };
-        remembered.bases.retain(|(known, _)| *known != base);
+        if let Some(at) = remembered
+            .bases
+            .iter()
+            .position(|(known, _)| *known == base)
+            && let Some((_, former)) = remembered.bases.remove(at)
+        {
+            remembered.bytes -= former.len();
+            self.bytes -= former.len();
+        }
         remembered.bases.push_back((base, body.clone()));
-        if remembered.bases.len() > BASES_MAX {
-            remembered.bases.pop_front();
+        remembered.bytes += body.len();
+        self.bytes += body.len();
+        while remembered.bases.len() > BASES_MAX
+            || (remembered.bytes > PEER_BYTES_MAX && remembered.bases.len() > 1)
+        {
+            self.bytes -= remembered.forget_oldest();
+        }
+        while self.bytes > BYTES_MAX && self.peers.len() > 1 {
+            self.forget_most_silent(peer);
+        }
+    }
+
+    fn forget_most_silent(&mut self, but: NodeId) {
+        let others = self.peers.iter().filter(|(peer, _)| **peer != but);
+        let silent = others.min_by_key(|(_, remembered)| remembered.used);
+        if let Some((&silent, _)) = silent {
+            self.forget(silent);
+        }
+    }
+
+    fn forget(&mut self, peer: NodeId) {
+        if let Some(remembered) = self.peers.remove(&peer) {
+            self.bytes -= remembered.bytes;
         }
     }
 }
 
 impl Remembered {
+    /// Forgets the oldest, and returns how many bytes it had.
+    fn forget_oldest(&mut self) -> usize {
+        let bytes = self.bases.pop_front().map_or(0, |(_, body)| body.len());
+        self.bytes -= bytes;
+        bytes
+    }
+
     fn digest(&self, body: &Body) -> ShortDigest {
         self.bases
             .iter()
@@ -325,5 +370,25 @@ mod tests {
                 Err(ReadAnswerError::UnknownBase)
             ));
         }
+    }
+
+    /// However large and many the states, no more is remembered than is said; the newest of a peer always is.
+    #[test]
+    fn what_is_remembered_is_bounded_by_bytes() {
+        let mut exchange = Exchange::default();
+        for number in 1..=3u32 {
+            for peer in 0..40 {
+                let body = Body::from_bytes(vec![number as u8; BODY_BYTES_MAX])
+                    .expect("just small enough");
+                let peer = NodeId::new(peer);
+                exchange.handle_given(peer, number.into(), &body);
+                let remembered = &exchange.given.peers[&peer];
+                assert!(remembered.bytes <= PEER_BYTES_MAX && !remembered.bases.is_empty());
+                assert!(exchange.bytes() <= BYTES_MAX);
+            }
+        }
+        let bytes = exchange.given.peers.values().flat_map(|it| &it.bases);
+        let bytes: usize = bytes.map(|(_, body)| body.len()).sum();
+        assert_eq!(bytes, exchange.bytes());
     }
 }

@@ -109,7 +109,10 @@ fn opposite<'a>(
         Some(receiving) => Opposite::Open(Some(receiving)),
         // The receiver remembers so many newer ones that this one, had it ever been used, would be forgotten.
         None if same_way()
-            .filter(|receiving| (receiving.incarnation, receiving.serial) > key)
+            .filter(|receiving| match receiving.incarnation == key.0 {
+                true => receiving.serial > key.1,
+                false => receiving.incarnation.is_after(key.0),
+            })
             .count()
             >= RECEIVING_PER_PEER_MAX =>
         {
@@ -166,7 +169,7 @@ fn unsent(receiver: NodeId, receiving: &Receiving, sender: &Content) -> bool {
     };
     if receiving.incarnation != sender.incarnation {
         // What an earlier life sent was sent before this checkpoint; what a later life sent was not.
-        return receiving.incarnation > sender.incarnation;
+        return receiving.incarnation.is_after(sender.incarnation);
     }
     let mut newest = None;
     for sending in &channels.sending {

@@ -4,11 +4,14 @@
 //! refused, died or stayed silent for too long, there are two ways on: if a member's checkpoint was gone, all are asked
 //! again with the greatest number heard; otherwise whoever answered is the snapshot. A member that refused for another
 //! reason is left out of this snapshot and of no other.
+//!
+//! Numbers that are implausibly far from this node's are not followed, and their nodes are left out; but if most of the
+//! neighbors say the same, it is this node that went astray ([`Output::Follow`], [`Output::Yield`]).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use scry_protocol::snapshot::{Member, Missing, Reason, Refusal};
-use scry_protocol::{Body, CheckpointNumber, Content, NodeId, Snapshot};
+use scry_protocol::{Body, CheckpointNumber, Content, Incarnation, NodeId, Snapshot};
 
 use crate::checkpoint::Time;
 use crate::checkpoint::flight;
@@ -52,6 +55,12 @@ pub enum Output {
         /// For which number.
         number: CheckpointNumber,
     },
+    /// Most members are far ahead, at this number or beyond: this node is new, or was away for long.
+    Follow(CheckpointNumber),
+    /// Half of the members or more take this node's number for a mistake, and are at this number or before.
+    Yield(CheckpointNumber),
+    /// A member knows of another life of this node with numbers of the present one, or of a later one.
+    Outlived(Incarnation),
     /// The snapshot is there, or never will be. Nothing comes after this.
     Done(Result<Snapshot, GatherError>),
 }
@@ -81,8 +90,15 @@ pub struct Gather {
 #[derive(Debug)]
 enum Standing {
     Asked,
-    Has { held: Held, at: Time },
+    Has {
+        held: Held,
+        at: Time,
+    },
     OutOfRange(CheckpointNumber),
+    /// It says that it is at this number, implausibly far ahead.
+    Far(CheckpointNumber),
+    /// It is at this number, and takes the one it was asked for for a mistake.
+    Disowned(CheckpointNumber),
     Gone(Reason),
 }
 
@@ -131,7 +147,7 @@ impl Gather {
 
     /// Takes in a checkpoint. One that is older than asked for, or cannot be read, counts as none.
     pub fn handle_answer(&mut self, now: Time, from: NodeId, held: Held) {
-        let standing = if held.number >= self.number && held.body.read().is_ok() {
+        let standing = if held.number >= self.number && is_sound(&held) {
             Standing::Has { held, at: now }
         } else {
             Standing::Gone(Reason::Unreadable)
@@ -153,8 +169,14 @@ impl Gather {
             Refusal::ShuttingDown => Standing::Gone(Reason::ShuttingDown),
             Refusal::NoHost => Standing::Gone(Reason::NoHost),
             Refusal::Busy => Standing::Gone(Reason::Busy),
+            Refusal::Implausible => Standing::Disowned(number),
         };
         self.settle(now, from, standing);
+    }
+
+    /// Takes in that a member is implausibly far ahead, at a number: it is not followed, unless most are there.
+    pub fn handle_far(&mut self, now: Time, from: NodeId, number: CheckpointNumber) {
+        self.settle(now, from, Standing::Far(number));
     }
 
     /// Learns that a member will not answer.
@@ -228,7 +250,9 @@ impl Gather {
                 Standing::OutOfRange(_) => true,
                 // A checkpoint that answered for an earlier number answers for all up to its own.
                 Standing::Has { held, .. } => held.number < number,
-                Standing::Asked | Standing::Gone(_) => false,
+                Standing::Asked | Standing::Far(_) | Standing::Disowned(_) | Standing::Gone(_) => {
+                    false
+                }
             };
             if again {
                 *standing = Standing::Asked;
@@ -244,8 +268,54 @@ impl Gather {
         }
     }
 
+    /// Looks whether this node or the others went astray. Where it stands one against one, the greater number gives way: it
+    /// is the one that came about in some strange manner.
+    fn count_votes(&mut self) {
+        let (mut far, mut disowned) = (Vec::new(), Vec::new());
+        for standing in self.members.values() {
+            match standing {
+                Standing::Far(number) => far.push(*number),
+                Standing::Disowned(number) => disowned.push(*number),
+                _ => {}
+            }
+        }
+        let all = self.members.len();
+        if 2 * far.len() > all
+            && let Some(&least) = far.iter().min()
+        {
+            self.outputs.push_back(Output::Follow(least));
+        }
+        if 2 * disowned.len() >= all
+            && let Some(&greatest) = disowned.iter().max()
+        {
+            self.outputs.push_back(Output::Yield(greatest));
+        }
+    }
+
+    /// Looks whether a member knows of a life of this node that cannot be told from its present one.
+    fn look_for_other_lives(&mut self, present: &[(Member, Content)]) {
+        let own = present.iter().find(|(member, _)| member.node == self.me);
+        let Some((_, own)) = own else {
+            return;
+        };
+        let other = present.iter().find_map(|(_, content)| {
+            let channels = content.channels.iter().flat_map(|state| &state.receiving);
+            let mut lives = channels
+                .filter(|receiving| receiving.peer == self.me)
+                .map(|receiving| receiving.incarnation);
+            let last = content.past.of(self.me);
+            let last = last.filter(|last| last.life != own.incarnation && last.number >= own.born);
+            let later = lives.find(|life| life.is_after(own.incarnation));
+            later.or(last.map(|last| last.life))
+        });
+        if let Some(other) = other {
+            self.outputs.push_back(Output::Outlived(other));
+        }
+    }
+
     fn complete(&mut self, now: Time) {
         self.done = true;
+        self.count_votes();
         let mut present: Vec<(Member, Content)> = Vec::new();
         let mut missing = Vec::new();
         for (&node, standing) in &self.members {
@@ -264,11 +334,13 @@ impl Gather {
                     Err(_) => Reason::Unreadable,
                 },
                 Standing::OutOfRange(_) => Reason::OutOfRange,
+                Standing::Far(_) | Standing::Disowned(_) => Reason::Implausible,
                 Standing::Gone(reason) => *reason,
                 Standing::Asked => unreachable!("a round ends when nobody is awaited"),
             };
             missing.push(Missing { node, reason });
         }
+        self.look_for_other_lives(&present);
         self.remove_contradictions(&mut present, &mut missing);
         missing.sort_unstable_by_key(|missing| missing.node);
         let own = missing.iter().find(|missing| missing.node == self.me);
@@ -315,10 +387,14 @@ impl Gather {
     }
 }
 
+/// Tells whether a checkpoint can be read and knows of nothing that came after it.
+fn is_sound(held: &Held) -> bool {
+    let content = held.body.read();
+    content.is_ok_and(|content| content.born <= held.number && content.past.is_within(held.number))
+}
+
 #[cfg(test)]
 mod tests {
-    use scry_protocol::Incarnation;
-
     use super::*;
 
     const ME: u32 = 9;
@@ -362,7 +438,7 @@ mod tests {
         std::iter::from_fn(|| gather.poll_output())
             .map(|output| match output {
                 Output::Ask { to, number } => (to.get(), number.get()),
-                Output::Done(outcome) => panic!("it is done: {outcome:?}"),
+                other => panic!("nobody is asked: {other:?}"),
             })
             .collect()
     }
@@ -471,7 +547,7 @@ mod tests {
                 Some(Output::Ask { to, number }) => {
                     answers(&mut gather, to.get(), number.get() as u32);
                 }
-                None => panic!("nothing to do and not done"),
+                other => panic!("not done: {other:?}"),
             }
         };
         assert_eq!((rounds, snapshot.rounds), (3, 3));

@@ -14,14 +14,15 @@ mod gathering;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use scry_protocol::frame::{self, DecodeError};
-use scry_protocol::link::host::{AgentToHost, Hello, HostToAgent, TakeCheckpoint};
+use scry_protocol::link::host::{AgentToHost, Hello, HostToAgent, Renew, Renewed, TakeCheckpoint};
 use scry_protocol::link::peer::{PeerMessage, RequestId};
 use scry_protocol::{CheckpointNumber, GatherId, Incarnation, NodeId, Snapshot};
 
 use crate::checkpoint::Time;
+use crate::checkpoint::allowance::{self, Allowance};
 use crate::checkpoint::exchange::Exchange;
 use crate::checkpoint::gather::{self, GatherError};
-use crate::checkpoint::neighborhood::{Neighborhood, Source};
+use crate::checkpoint::neighborhood::{self, Neighborhood, Source};
 use crate::checkpoint::quota::{Limits, Quota};
 use crate::checkpoint::store::Store;
 
@@ -29,6 +30,9 @@ pub use gathering::StartGatherError;
 
 /// What is kept of the bandwidth for refusals, so that a node over its limit can say so.
 const REFUSALS_BYTES: u64 = 64;
+
+/// The host is asked to go on under another incarnation at most this often: whoever lies about it again and again costs little.
+const RENEW_MS: u64 = 10_000;
 
 /// How a manager behaves.
 #[derive(Clone, Debug)]
@@ -55,6 +59,8 @@ pub struct Options {
     pub frame_overhead_bytes: u64,
     /// Where the neighborhood comes from.
     pub neighborhood: Source,
+    /// How many neighbors are looked at; of more, those with the lowest ids.
+    pub neighbors_max: usize,
     /// Where request ids begin: elsewhere at each start of an agent, so that an answer to a question of its last life is
     /// not taken for one to a question of this one.
     pub first_request: u16,
@@ -74,6 +80,7 @@ impl Default for Options {
             limits: Limits::default(),
             frame_overhead_bytes: 0,
             neighborhood: Source::Service,
+            neighbors_max: neighborhood::NEIGHBORS,
             first_request: 0,
         }
     }
@@ -114,6 +121,20 @@ pub enum Output {
         /// What is wrong with it.
         why: String,
     },
+    /// A peer's number was not believed. Said once, until it is plausible again.
+    Implausible {
+        /// Whose.
+        from: NodeId,
+        /// The number.
+        number: CheckpointNumber,
+    },
+    /// There are more neighbors than are looked at. Said once for each number of them.
+    TooManyNeighbors {
+        /// How many there are.
+        count: usize,
+        /// How many are looked at.
+        max: usize,
+    },
     /// A gather ended without a snapshot.
     Failed {
         /// Which.
@@ -149,6 +170,10 @@ pub struct Counts {
     pub unsent: u64,
     /// Answers of peers that could not be read.
     pub unreadable: u64,
+    /// Numbers of peers that were not believed.
+    pub implausible: u64,
+    /// How often the host was asked to go on under another incarnation.
+    pub renewals: u64,
     /// Gathers that started anew.
     pub restarts: u64,
     /// Periods in which no gather could start, or whose gather was given up for a newer one.
@@ -166,10 +191,18 @@ pub struct CheckpointManager {
     last_life: Option<Incarnation>,
     /// The greatest number any former life of the host had: what was given out for it must stay true.
     floor: CheckpointNumber,
+    /// How far peers may move the host's number.
+    allowance: Allowance,
+    /// The greatest number the host has reached, or was asked to.
+    promised: CheckpointNumber,
+    /// When the host was last asked to go on under another incarnation.
+    renewed: Option<Time>,
     service_bytes: u64,
     store: Store,
     exchange: Exchange,
     neighborhood: Neighborhood,
+    /// How many neighbors there were when it was last told that they are too many.
+    neighbors_told: usize,
     quota: Quota,
     waiting: Vec<answering::Waiting>,
     gathers: BTreeMap<GatherId, gathering::Running>,
@@ -178,6 +211,8 @@ pub struct CheckpointManager {
     doubts: BTreeMap<NodeId, Time>,
     /// Peers whose last answer could not be read.
     unreadable: BTreeSet<NodeId>,
+    /// Peers whose last number was not believed.
+    implausible: BTreeSet<NodeId>,
     /// Neighbors that were not in the last snapshot they were asked for.
     missed: BTreeSet<NodeId>,
     next_period: Option<Time>,
@@ -197,16 +232,22 @@ impl CheckpointManager {
             host: None,
             last_life: None,
             floor: CheckpointNumber::ZERO,
+            allowance: Allowance::new(Time::default()),
+            promised: CheckpointNumber::ZERO,
+            renewed: None,
             service_bytes: 0,
             store: Store::new(options.store_quota_bytes),
             exchange: Exchange::default(),
-            neighborhood: Neighborhood::new(me, options.neighborhood.clone()),
+            neighborhood: Neighborhood::new(me, options.neighborhood.clone())
+                .up_to(options.neighbors_max),
+            neighbors_told: 0,
             quota: Quota::new(options.limits),
             waiting: Vec::new(),
             gathers: BTreeMap::new(),
             requests: BTreeMap::new(),
             doubts: BTreeMap::new(),
             unreadable: BTreeSet::new(),
+            implausible: BTreeSet::new(),
             missed: BTreeSet::new(),
             next_period: None,
             last_gather: 0,
@@ -237,6 +278,7 @@ impl CheckpointManager {
             }
             HostToAgent::Goodbye(_) => self.handle_host_gone(now),
             HostToAgent::LookAgain(look) => self.handle_look(now, &look),
+            HostToAgent::Renewed(renewed) => self.handle_renewed(now, renewed),
             HostToAgent::FilterHit(_)
             | HostToAgent::FilterEnded(_)
             | HostToAgent::Suspicion(_)
@@ -356,9 +398,15 @@ impl CheckpointManager {
             self.floor = self.floor.max(self.store.newest());
             self.store.clear();
             self.service_bytes = 0;
+            self.allowance = Allowance::new(now);
+        }
+        if self.floor.get().saturating_sub(hello.number.get()) > allowance::START {
+            // It did not forget: its number was absurd, and it began anew.
+            self.begin_numbers_anew();
         }
         self.host = Some(hello.incarnation);
         self.store.reach(hello.number);
+        self.promised = self.promised.max(hello.number);
         if hello.number <= self.floor && self.floor > CheckpointNumber::ZERO {
             // This life forgot how far the last one was: see `flight` for what may come of it until it is lifted.
             self.ask_host(self.floor.next());
@@ -373,7 +421,57 @@ impl CheckpointManager {
         }
     }
 
+    fn begin_numbers_anew(&mut self) {
+        self.floor = CheckpointNumber::ZERO;
+        self.promised = CheckpointNumber::ZERO;
+        self.store = Store::new(self.options.store_quota_bytes);
+    }
+
+    /// Learns that the host goes on under another incarnation.
+    fn handle_renewed(&mut self, now: Time, renewed: Renewed) {
+        if self.host.is_none() {
+            return;
+        }
+        let Renewed { incarnation, born } = renewed;
+        self.last_life = Some(incarnation);
+        self.host = Some(incarnation);
+        self.floor = self.floor.max(self.store.newest());
+        self.store.clear();
+        if born <= self.floor {
+            self.begin_numbers_anew();
+            self.allowance = Allowance::new(now);
+            // What was asked for with the old number is answered by nobody.
+            self.refuse_waiting(now);
+        }
+        self.promised = self.promised.max(born);
+    }
+
+    /// Asks the host to go on under another incarnation, unless that was done just now.
+    fn renew_host(&mut self, now: Time, renew: Renew) {
+        let lately = |at: Time| now.millis_since(at) < RENEW_MS;
+        if self.host.is_none() || self.renewed.is_some_and(lately) {
+            return;
+        }
+        self.renewed = Some(now);
+        self.counts.renewals += 1;
+        self.outputs.push_back(Output::Host(renew.into()));
+    }
+
+    /// Tells whether a number of a peer is one to go by: not further ahead than honest ones can be.
+    fn believes(&mut self, now: Time, from: NodeId, number: CheckpointNumber) -> bool {
+        if self.allowance.admits(now, self.promised, number) {
+            self.implausible.remove(&from);
+            return true;
+        }
+        self.counts.implausible += 1;
+        if self.implausible.insert(from) {
+            self.outputs.push_back(Output::Implausible { from, number });
+        }
+        false
+    }
+
     fn ask_host(&mut self, number: CheckpointNumber) {
+        self.promised = self.promised.max(number);
         self.outputs
             .push_back(Output::Host(TakeCheckpoint { number }.into()));
     }

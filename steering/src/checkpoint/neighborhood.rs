@@ -8,8 +8,10 @@ use scry_protocol::{NodeId, Transport};
 
 use crate::checkpoint::Time;
 
-/// The most neighbors: a snapshot's members without the node itself.
+/// The most neighbors there can be: a snapshot's members without the node itself.
 pub const NEIGHBORS_MAX: usize = MEMBERS_MAX - 1;
+/// How many are looked at unless told otherwise: every one costs a request and a state in each snapshot.
+pub const NEIGHBORS: usize = 127;
 
 /// Endpoints that are remembered; the one of longest silence goes first.
 const ENDPOINTS_MAX: usize = 1024;
@@ -54,6 +56,7 @@ impl Default for Clustering {
 pub struct Neighborhood {
     me: NodeId,
     source: Source,
+    max: usize,
     from_service: BTreeSet<NodeId>,
     contacts: BTreeMap<(NodeId, Transport, u32), Time>,
 }
@@ -64,9 +67,17 @@ impl Neighborhood {
         Self {
             me,
             source,
+            max: NEIGHBORS,
             from_service: BTreeSet::new(),
             contacts: BTreeMap::new(),
         }
+    }
+
+    /// Looks at so many neighbors at most, those with the lowest ids.
+    #[must_use]
+    pub fn up_to(self, max: usize) -> Self {
+        let max = max.min(NEIGHBORS_MAX);
+        Self { max, ..self }
     }
 
     /// Tells whether the service has to be asked.
@@ -109,15 +120,30 @@ impl Neighborhood {
 
     /// Returns the neighbors, without the node itself.
     pub fn current(&self, now: Time) -> BTreeSet<NodeId> {
+        let mut nodes = self.all(now);
+        while nodes.len() > self.max {
+            nodes.pop_last();
+        }
+        nodes
+    }
+
+    /// Returns how many neighbors there are, those too that are not looked at because there are too many.
+    pub fn count(&self, now: Time) -> usize {
+        self.all(now).len()
+    }
+
+    /// Returns how many neighbors are looked at, at most.
+    pub fn max(&self) -> usize {
+        self.max
+    }
+
+    fn all(&self, now: Time) -> BTreeSet<NodeId> {
         let mut nodes = match &self.source {
             Source::Service => self.from_service.clone(),
             Source::File(nodes) => nodes.iter().copied().collect(),
             Source::Observed(clustering) => self.cluster(now, clustering),
         };
         nodes.remove(&self.me);
-        while nodes.len() > NEIGHBORS_MAX {
-            nodes.pop_last();
-        }
         nodes
     }
 
@@ -138,11 +164,7 @@ impl Neighborhood {
             .chunk_by(|later, earlier| later.0.millis_since(earlier.0) <= clustering.gap_ms)
             .find(|cluster| cluster.len() >= clustering.size_min)
             .unwrap_or(&by_time);
-        cluster
-            .iter()
-            .take(NEIGHBORS_MAX)
-            .map(|&(_, node)| node)
-            .collect()
+        cluster.iter().map(|&(_, node)| node).collect()
     }
 }
 
@@ -227,6 +249,16 @@ mod tests {
             }],
         );
         assert_eq!(neighborhood.current(Time::from_millis(65_000)), nodes(&[2]));
+    }
+
+    #[test]
+    fn of_too_many_the_lowest_are_looked_at_and_all_are_counted() {
+        let many: Vec<NodeId> = (1..=300).map(NodeId::new).collect();
+        let neighborhood = Neighborhood::new(ME, Source::File(many)).up_to(200);
+        let current = neighborhood.current(Time::default());
+        assert_eq!(current.len(), 200);
+        assert_eq!(current.last(), Some(&NodeId::new(200)));
+        assert_eq!(neighborhood.count(Time::default()), 300);
     }
 
     /// Every node speaks to its true neighbors about once a second and to a stranger now and then; its neighborhood

@@ -74,11 +74,32 @@ impl KnownPast {
     /// Learns of a message.
     pub(super) fn receive(&mut self, number: CheckpointNumber, envelope: &Envelope) {
         match &envelope.past {
-            Some(past) => self.add(past),
-            // A node without a hook cannot say what it had heard: anything up to now.
-            None if envelope.number == CheckpointNumber::ZERO => self.add(&Past::up_to(number)),
+            Some(past) if past.is_within(envelope.number) => self.add(past),
+            // Nobody has heard of what comes after its own number: this cannot be true.
+            Some(_) => self.receive_unstamped(number),
+            // A node without a hook cannot say what it had heard.
+            None if envelope.number == CheckpointNumber::ZERO => self.receive_unstamped(number),
             None => {}
         }
+    }
+
+    /// Learns of a message that does not say what its sender had heard, or is not believed: anything up to now.
+    pub(super) fn receive_unstamped(&mut self, number: CheckpointNumber) {
+        self.add(&Past::up_to(number));
+    }
+
+    /// Learns that a peer began a life and has forgotten its number: no state of its former lives may stand beside this node
+    /// from now on, whatever its number. `moment` has a number that this node has only just reached.
+    pub(super) fn outlive(&mut self, peer: NodeId, moment: Moment) {
+        self.note(peer, moment);
+        self.limit();
+    }
+
+    /// Begins anew below its present number: nothing that was heard of numbers from there on was true.
+    pub(super) fn fall(&mut self, born: CheckpointNumber) {
+        self.past = Past::up_to(born.previous());
+        self.changed.clear();
+        self.floor_rose();
     }
 
     /// Tells whether it is noted already that the node changed with this number.

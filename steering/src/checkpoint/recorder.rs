@@ -11,9 +11,18 @@ use scry_protocol::checkpoint::WriteCheckpointError;
 use scry_protocol::link::host::{Arrived, Checkpoint};
 use scry_protocol::{CheckpointNumber, Content, Incarnation, Moment, NodeId, Past, Transport};
 
+use crate::checkpoint::allowance::{self, Allowance};
 use crate::checkpoint::channel::{Channels, Lane, Options};
 use crate::checkpoint::past::{KnownPast, PastOptions};
 use crate::checkpoint::{Messages, Time};
+
+/// Acknowledgements of a later logical time that are kept. They save bytes only, so that losing one is no harm.
+const EARLY_MAX: usize = 4096;
+
+/// For so long nothing is judged after a member was further behind than it can be.
+const ASTRAY_MS: u64 = 30_000;
+/// Numbers that are so far apart are those of a newcomer and an old member, or one of them is a mistake.
+const FAR_APART: u64 = 1 << 40;
 
 /// What a checkpoint captures of the service, encoded by the service.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -26,10 +35,40 @@ pub struct Capture {
     pub neighbors: Option<Vec<NodeId>>,
 }
 
+/// Stamps that were not believed.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct RefusedStamps {
+    /// Those of senders that are not members.
+    pub strangers: u64,
+    /// Those with a number further ahead than an honest one can be.
+    pub implausible: u64,
+    /// Those that say more of the past than their sender can know.
+    pub pasts: u64,
+    /// The last one: its sender, and the number it carried.
+    pub last: Option<(NodeId, CheckpointNumber)>,
+}
+
+impl RefusedStamps {
+    /// Returns how many there were.
+    pub fn count(&self) -> u64 {
+        self.strangers + self.implausible + self.pasts
+    }
+}
+
 /// Keeps one life's logical time.
 #[derive(Debug)]
 pub struct Recorder {
+    me: NodeId,
     incarnation: Incarnation,
+    allowance: Allowance,
+    refused: RefusedStamps,
+    /// Another life of this node that somebody knows of, with numbers of this one.
+    outlived: Option<Incarnation>,
+    /// When a member was last further behind than it can be.
+    astray: Option<Time>,
+    everything: Past,
+    /// The greatest number that was far below another one.
+    left_behind: CheckpointNumber,
     born: CheckpointNumber,
     number: CheckpointNumber,
     channels: Option<Channels>,
@@ -59,7 +98,14 @@ impl Recorder {
         capture: impl FnOnce() -> Capture,
     ) -> (Self, Result<Checkpoint, WriteCheckpointError>) {
         let mut recorder = Self {
+            me: past.me,
             incarnation,
+            allowance: Allowance::new(now),
+            refused: RefusedStamps::default(),
+            outlived: None,
+            astray: None,
+            everything: Past::up_to(CheckpointNumber::MAX),
+            left_behind: CheckpointNumber::ZERO,
             born,
             number: born.previous(),
             channels: channels.map(|options| Channels::new(incarnation, options)),
@@ -95,6 +141,18 @@ impl Recorder {
         self.past.past()
     }
 
+    /// Returns the past to judge by: everything, while this node may be the one with the absurd number, since members are
+    /// further behind it than they can be.
+    pub fn past_to_judge_by(&self, now: Time) -> &Past {
+        match self
+            .astray
+            .is_some_and(|at| now.millis_since(at) < ASTRAY_MS)
+        {
+            true => &self.everything,
+            false => self.past.past(),
+        }
+    }
+
     /// Returns a number that is greater after each change of the past: while it is the same, a connection that was told
     /// of the past has nothing new to hear.
     #[inline]
@@ -126,8 +184,72 @@ impl Recorder {
         (self.taken_count, self.forced_count)
     }
 
+    /// Returns how many stamps were not believed.
+    pub fn refused(&self) -> RefusedStamps {
+        self.refused
+    }
+
+    /// Returns another life of this node that others know of with numbers of this one: then this one should be
+    /// [renewed](Self::renew), and they can tell the two apart.
+    pub fn outlived(&self) -> Option<Incarnation> {
+        self.outlived
+    }
+
+    /// Goes on under an incarnation after the present one and `after`, with the next number or the given one, which may be
+    /// lower: most of the others take the present one for a mistake. Returns the first checkpoint.
+    ///
+    /// # Errors
+    ///
+    /// When the state is too large; the incarnation begins all the same.
+    pub fn renew(
+        &mut self,
+        now: Time,
+        after: Incarnation,
+        number: Option<CheckpointNumber>,
+        capture: impl FnOnce() -> Capture,
+    ) -> Result<Checkpoint, WriteCheckpointError> {
+        let latest = match after.is_after(self.incarnation) {
+            true => after,
+            false => self.incarnation,
+        };
+        self.incarnation = latest.next();
+        self.born = match number {
+            // What it has heard of the others meanwhile; further from them than that is what led it astray.
+            Some(number) if self.left_behind.get().saturating_sub(number.get()) < FAR_APART => {
+                number.max(self.left_behind.next())
+            }
+            Some(number) => number.next(),
+            None => self.number.next(),
+        };
+        self.left_behind = CheckpointNumber::ZERO;
+        if self.born <= self.number {
+            self.past.fall(self.born);
+            self.astray = None;
+            self.allowance = Allowance::new(now);
+        }
+        if let Some(channels) = &mut self.channels {
+            channels.renew(self.incarnation);
+        }
+        self.early.clear();
+        self.outlived = None;
+        self.number = self.born.previous();
+        self.note_change();
+        self.take(now, self.born, capture)
+    }
+
+    /// Learns of a message whose sender is not a member: it has no say about numbers, and what it had heard is not known.
+    pub fn handle_stranger(&mut self, from: NodeId, number: CheckpointNumber) {
+        if number > CheckpointNumber::ZERO {
+            self.refused.strangers += 1;
+            self.refused.last = Some((from, number));
+        }
+        self.past.receive_unstamped(self.number);
+    }
+
     /// Learns of a message **before** its handler runs, or before it is dropped by a filter. If it comes from a later
     /// logical time, the checkpoint that must precede it is taken and returned; else there is none.
+    ///
+    /// A number that cannot be true is not followed: the message counts as one without a stamp.
     ///
     /// # Errors
     ///
@@ -141,14 +263,32 @@ impl Recorder {
         envelope: &Envelope,
         capture: impl FnOnce() -> Capture,
     ) -> Result<Option<Checkpoint>, WriteCheckpointError> {
-        let forced = envelope.number > self.number;
+        let mut forced = envelope.number > self.number;
+        if forced && !self.allowance.take(now, self.number, envelope.number) {
+            self.refused.implausible += 1;
+            self.refused.last = Some((from, envelope.number));
+            self.past.receive_unstamped(self.number);
+            return Ok(None);
+        }
+        self.note_distance(now, envelope.number);
+        let mut number = envelope.number.max(self.number);
+        let forgot = self.has_forgotten(from, transport, envelope);
+        if forgot {
+            // What it says now must count as later than all it ever said.
+            number = number.next();
+            forced = true;
+        }
         let taken = if forced {
             self.forced_count += 1;
-            self.take(now, envelope.number, capture).map(Some)
+            self.take(now, number, capture).map(Some)
         } else {
             Ok(None)
         };
-        self.past.receive(self.number, envelope);
+        if let Some(place) = envelope.place.filter(|_| forgot) {
+            let life = place.incarnation;
+            self.past.outlive(from, Moment { life, number });
+        }
+        self.receive_past(from, envelope);
         if let Some(channels) = &mut self.channels {
             if let Some(place) = envelope.place {
                 channels.receive(from, transport, place);
@@ -158,6 +298,51 @@ impl Recorder {
             }
         }
         taken
+    }
+
+    /// Tells whether a message comes from a life of its sender that is new and has a number which another life had already:
+    /// it keeps no disk, and its clock was set back. Or it is far behind this node: a newcomer, or one that went back while
+    /// this node is the one with the absurd number. Or it comes late, which costs little.
+    fn has_forgotten(&self, from: NodeId, transport: Transport, envelope: &Envelope) -> bool {
+        let Some(place) = envelope.place else {
+            return false;
+        };
+        let fell = match self.past.past().of(from) {
+            Some(last) if last.life == place.incarnation => false,
+            Some(last) if last.number >= envelope.number => true,
+            _ => self.number.get().saturating_sub(envelope.number.get()) > FAR_APART,
+        };
+        let channels = self.channels.as_ref();
+        fell && channels.is_some_and(|channels| !channels.knows(from, transport, place.incarnation))
+    }
+
+    /// Notes how far the others are while this node's number is far ahead of theirs, in case it has to go back.
+    fn note_distance(&mut self, now: Time, said: CheckpointNumber) {
+        if said > CheckpointNumber::ZERO
+            && self.number.get().saturating_sub(said.get()) > allowance::START
+        {
+            self.astray = Some(now);
+        }
+        let (low, high) = (said.min(self.number), said.max(self.number));
+        if high.get() - low.get() > FAR_APART {
+            self.left_behind = self.left_behind.max(low);
+        }
+    }
+
+    /// Takes in what a stamp says of the past, and of the lives of this node.
+    fn receive_past(&mut self, from: NodeId, envelope: &Envelope) {
+        if let Some(past) = &envelope.past {
+            if !past.is_within(envelope.number) {
+                self.refused.pasts += 1;
+                self.refused.last = Some((from, envelope.number));
+            } else if let Some(last) = past.of(self.me)
+                && last.life != self.incarnation
+                && last.number >= self.born
+            {
+                self.outlived = Some(last.life);
+            }
+        }
+        self.past.receive(self.number, envelope);
     }
 
     /// Learns of several messages that came in order on one connection, each stamped with the number of the one before and
@@ -246,7 +431,7 @@ impl Recorder {
                 if let Some(channels) = &mut self.channels {
                     channels.acknowledge(arrived.peer, transport, &acknowledged);
                 }
-            } else {
+            } else if self.early.len() < EARLY_MAX {
                 let channel = (arrived.peer, transport, acknowledged.serial);
                 self.early.insert(channel, (arrived.number, acknowledged));
             }
@@ -407,6 +592,73 @@ mod tests {
             recorder.stamp(NOW, PEER, Lane::Datagram, b"").number,
             number(7)
         );
+    }
+
+    #[test]
+    fn a_number_that_cannot_be_true_is_not_followed_and_told() {
+        let mut recorder = recorder(None);
+        let absurd = Envelope {
+            number: CheckpointNumber::MAX,
+            ..stamped(1)
+        };
+        recorder
+            .handle_message(NOW, PEER, Transport::Datagram, &absurd, capture(0))
+            .expect("small");
+        recorder.handle_stranger(NodeId::new(77), CheckpointNumber::MAX);
+        let refused = recorder.refused();
+        assert_eq!((refused.implausible, refused.strangers), (1, 1));
+        assert_eq!(recorder.number(), number(1));
+        assert_eq!(recorder.past().floor(), number(1));
+    }
+
+    #[test]
+    fn a_past_beyond_its_own_stamp_is_not_believed() {
+        let mut recorder = recorder(None);
+        let mut past = Past::default();
+        let life = Incarnation::new(9);
+        let absurd = Moment {
+            life,
+            number: number(1000),
+        };
+        past.note(NodeId::new(3), absurd);
+        let envelope = Envelope {
+            past: Some(Box::new(past)),
+            ..stamped(5)
+        };
+        recorder
+            .handle_message(NOW, PEER, Transport::Datagram, &envelope, capture(0))
+            .expect("small");
+        assert_eq!(recorder.refused().pasts, 1);
+        assert_eq!(recorder.number(), number(5));
+        assert_eq!(recorder.past(), &Past::up_to(number(5)));
+    }
+
+    #[test]
+    fn whoever_hears_of_another_life_of_its_own_begins_one_that_can_be_told_from_it() {
+        let mut recorder = recorder(Some(Options::default()));
+        let me = NodeId::new(1);
+        let life = Incarnation::new(u64::MAX);
+        let mut past = Past::default();
+        let number = number(7);
+        past.note(me, Moment { life, number });
+        let envelope = Envelope {
+            past: Some(Box::new(past)),
+            ..stamped(7)
+        };
+        recorder
+            .handle_message(NOW, PEER, Transport::Datagram, &envelope, capture(0))
+            .expect("small");
+        assert_eq!(recorder.outlived(), Some(life));
+        let first = recorder.renew(NOW, life, None, capture(0)).expect("small");
+        assert_eq!((first.after.get(), first.number.get()), (7, 8));
+        let checkpoint = Moment {
+            life: recorder.incarnation(),
+            number: first.number,
+        };
+        let mut there = Past::default();
+        there.note(me, Moment { life, number });
+        assert!(there.permits(me, checkpoint, recorder.born()));
+        assert_eq!(recorder.outlived(), None);
     }
 
     #[test]

@@ -36,6 +36,12 @@ impl<K: Ord, V> Sorted<K, V> {
         Some(&mut self.entries[at].1)
     }
 
+    /// Returns the value of a key.
+    pub(crate) fn get(&self, key: &K) -> Option<&V> {
+        let at = self.entries.binary_search_by(|(found, _)| found.cmp(key));
+        at.ok().map(|at| &self.entries[at].1)
+    }
+
     /// Returns the value of a key, and makes one if there is none.
     #[inline(always)]
     pub(crate) fn entry(&mut self, key: K, make: impl FnOnce() -> V) -> &mut V {
@@ -93,7 +99,10 @@ mod tests {
                     0 => {
                         prop_assert!(sorted.drain().eq(std::mem::take(&mut map)));
                     }
-                    1 => prop_assert_eq!(sorted.get_mut(&key), map.get_mut(&key)),
+                    1 => {
+                        prop_assert_eq!(sorted.get(&key), map.get(&key));
+                        prop_assert_eq!(sorted.get_mut(&key), map.get_mut(&key));
+                    }
                     _ => {
                         *sorted.entry(key, || 0) += value / 16;
                         *map.entry(key).or_insert(0) += value / 16;

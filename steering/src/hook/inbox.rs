@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use scry_protocol::CheckpointNumber;
-use scry_protocol::link::host::{Arrived, FilterEnded, Predicted, Rules, Surroundings};
+use scry_protocol::link::host::{Arrived, FilterEnded, Predicted, Renew, Rules, Surroundings};
 
 /// Acknowledgements that are kept. They save bytes only, so that losing one is no harm.
 const ARRIVED_MAX: usize = 1024;
@@ -33,6 +33,7 @@ pub(super) struct Inbox {
     /// The greatest number asked for.
     pub(super) take: Option<CheckpointNumber>,
     pub(super) ask_neighbors: bool,
+    pub(super) renew: Option<Renew>,
     pub(super) arrived: VecDeque<Arrived>,
     ended: VecDeque<FilterEnded>,
     rules: Option<Box<Rules>>,

@@ -1,21 +1,30 @@
-//! Checkpoint numbers over restarts: a new life begins above every number its former lives had.
+//! Checkpoint numbers and incarnations over restarts: a new life begins above every number its former lives had, and after
+//! all of them.
 //!
 //! With a file, numbers are reserved in blocks: the file holds the first number that is not reserved, which is where the
-//! next life begins. It is written before a number beyond it is used, so about once in [`RESERVED`] checkpoints, or when a
-//! peer is ahead by as much; that is the one moment the event path touches a disk, and only of hosts that keep one. It
-//! survives the end of the process, not of the machine's power.
+//! next life begins, and the present incarnation, after which the next one comes. It is written before a number beyond it
+//! is used, so about once in [`RESERVED`] checkpoints, or when a peer is ahead by as much; that is the one moment the event
+//! path touches a disk, and only of hosts that keep one. It survives the end of the process, not of the machine's power.
 //!
-//! Without a file, a life begins with its incarnation, milliseconds since the epoch: to be passed by then, a former life
-//! would have had to take a thousand checkpoints a second all its life, or its clock to be set back. If it was, snapshots
-//! gathered across the restart may contradict themselves and are thrown away until the agent lifts the number.
+//! What the file says is checked: it carries a check of its own, and a number further ahead than time could have brought it
+//! is not believed. Then the number begins with the time of day, and the incarnation after the stored one.
+//!
+//! Without a file, a life begins with the time of day in both, milliseconds since the epoch: to be passed by then, a former
+//! life would have had to take a thousand checkpoints a second all its life, or its clock to be set back. If it was, the
+//! first message of a peer that remembers lifts the number, and the hook begins an incarnation after the one that is
+//! remembered (`Recorder::renew`).
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-use scry_protocol::{CheckpointNumber, Incarnation};
+use scry_protocol::{CheckpointNumber, Digest, Incarnation};
+
+use crate::checkpoint::allowance;
 
 /// How many numbers are reserved at once.
 const RESERVED: u64 = 4096;
+/// The longest file that is one.
+const FILE_BYTES_MAX: u64 = 256;
 
 /// Where a life's numbers end, for the next to begin there.
 #[derive(Debug)]
@@ -24,36 +33,64 @@ pub(super) struct Numbers {
     /// The first number that is not reserved.
     bound: CheckpointNumber,
     born: CheckpointNumber,
+    incarnation: Incarnation,
+    /// Why what was stored was not believed.
+    unfit: Option<String>,
+}
+
+/// What the file holds.
+#[derive(Debug, Eq, PartialEq)]
+pub(super) struct Stored {
+    bound: CheckpointNumber,
+    /// Files of earlier versions hold none.
+    incarnation: Option<Incarnation>,
 }
 
 impl Numbers {
-    /// Decides the number a life begins with, at least the given one.
+    /// Decides the number a life begins with, at least the given one, and which life it is: the given one unless the file
+    /// knows of others.
     pub(super) fn begin(
         path: Option<PathBuf>,
+        clock_ms: u64,
         incarnation: Incarnation,
         least: CheckpointNumber,
     ) -> Self {
         let first = CheckpointNumber::ZERO.next();
-        let from_clock =
-            || CheckpointNumber::new(incarnation.get()).unwrap_or(CheckpointNumber::ZERO);
-        let reserved = match &path {
-            None => from_clock(),
-            Some(path) => match read(path) {
-                Ok(Some(bound)) => bound,
-                Ok(None) => first,
-                Err(error) => {
-                    // How far the former life was is not known; the clock is the best there is.
-                    tracing::warn!(file = %path.display(), "checkpoint numbers cannot be read: {error}");
-                    from_clock()
+        let from_clock = CheckpointNumber::new(clock_ms).unwrap_or(CheckpointNumber::ZERO);
+        let stored = path.as_deref().map_or(Ok(None), read);
+        let mut unfit = None;
+        let (reserved, incarnation) = match stored {
+            Ok(None) if path.is_some() => (first, incarnation),
+            Ok(None) => (from_clock, incarnation),
+            Ok(Some(stored)) => {
+                let incarnation = stored.incarnation.map_or(incarnation, Incarnation::next);
+                let bound = stored.bound;
+                if bound.get() <= clock_ms.saturating_add(allowance::START) {
+                    (bound, incarnation)
+                } else {
+                    unfit = Some(format!(
+                        "{bound} is further than time could have brought it"
+                    ));
+                    (from_clock, incarnation)
                 }
-            },
+            }
+            Err(error) => {
+                // How far the former life was is not known; the clock is the best there is.
+                unfit = Some(error.to_string());
+                (from_clock, incarnation)
+            }
         };
         let born = reserved.max(least).max(first);
         let mut numbers = Self {
             path,
             bound: born,
             born,
+            incarnation,
+            unfit,
         };
+        if let (Some(path), Some(why)) = (&numbers.path, &numbers.unfit) {
+            tracing::warn!(file = %path.display(), "the stored checkpoint number is not believed: {why}");
+        }
         numbers.reserve(born);
         numbers
     }
@@ -61,6 +98,24 @@ impl Numbers {
     /// Returns the number this life begins with.
     pub(super) fn born(&self) -> CheckpointNumber {
         self.born
+    }
+
+    /// Returns which life this is.
+    pub(super) fn incarnation(&self) -> Incarnation {
+        self.incarnation
+    }
+
+    /// Returns why what was stored was not believed, once.
+    pub(super) fn take_unfit(&mut self) -> Option<String> {
+        self.unfit.take()
+    }
+
+    /// Goes on under another incarnation, from a number that may be lower.
+    pub(super) fn renew(&mut self, incarnation: Incarnation, born: CheckpointNumber) {
+        self.incarnation = incarnation;
+        self.born = born;
+        self.bound = born;
+        self.reserve(born);
     }
 
     /// Sees to it that no later life begins with this number or a lower one.
@@ -73,28 +128,59 @@ impl Numbers {
         }
         self.bound = CheckpointNumber::new(number.get().saturating_add(RESERVED))
             .unwrap_or(CheckpointNumber::MAX);
-        if let Err(error) = write(path, self.bound) {
+        if let Err(error) = write(path, self.bound, self.incarnation) {
             // The service goes on; a restart may cost a snapshot.
             tracing::warn!(file = %path.display(), "checkpoint numbers cannot be kept: {error}");
         }
     }
 }
 
-fn read(path: &Path) -> io::Result<Option<CheckpointNumber>> {
-    let text = match std::fs::read_to_string(path) {
-        Ok(text) => text,
+fn read(path: &Path) -> io::Result<Option<Stored>> {
+    use io::Read;
+    let file = match std::fs::File::open(path) {
+        Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),
     };
-    let number = text.trim().parse().map_err(io::Error::other)?;
-    CheckpointNumber::new(number)
-        .map(Some)
-        .map_err(io::Error::other)
+    let mut text = String::new();
+    file.take(FILE_BYTES_MAX).read_to_string(&mut text)?;
+    let damaged = || io::Error::new(io::ErrorKind::InvalidData, "the file is damaged");
+    parse(&text).map(Some).ok_or_else(damaged)
+}
+
+pub(super) fn parse(text: &str) -> Option<Stored> {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let number = |word: &str| CheckpointNumber::new(word.parse().ok()?).ok();
+    match words[..] {
+        [bound] => Some(Stored {
+            bound: number(bound)?,
+            incarnation: None,
+        }),
+        [bound, life, check] => {
+            let stored = Stored {
+                bound: number(bound)?,
+                incarnation: Some(Incarnation::new(life.parse().ok()?)),
+            };
+            (check == check_of(bound, life)).then_some(stored)
+        }
+        _ => None,
+    }
+}
+
+fn check_of(bound: &str, life: &str) -> String {
+    let digest = Digest::of(format!("{bound} {life}").as_bytes()).to_string();
+    digest.chars().take(16).collect()
 }
 
 /// Writes beside the file and renames, so that it is whole at every moment.
-fn write(path: &Path, bound: CheckpointNumber) -> io::Result<()> {
+pub(super) fn write(
+    path: &Path,
+    bound: CheckpointNumber,
+    incarnation: Incarnation,
+) -> io::Result<()> {
     let beside = path.with_extension("new");
-    std::fs::write(&beside, format!("{}\n", bound.get()))?;
+    let (bound, life) = (bound.get().to_string(), incarnation.get().to_string());
+    let check = check_of(&bound, &life);
+    std::fs::write(&beside, format!("{bound} {life} {check}\n"))?;
     std::fs::rename(&beside, path)
 }

@@ -74,8 +74,11 @@ impl Outbox {
             return false;
         }
         let cost = cost(&frame);
-        if self.frames.len() >= self.limits.frames_max
-            || self.bytes + cost > self.limits.bytes_max.max(cost)
+        // What follows would be taken for the former incarnation's; it is short and rare.
+        let must_go = matches!(frame, HostToAgent::Renewed(_));
+        if !must_go
+            && (self.frames.len() >= self.limits.frames_max
+                || self.bytes + cost > self.limits.bytes_max.max(cost))
         {
             self.dropped_count += 1;
             self.newest_due |= matches!(frame, HostToAgent::Checkpoint(_));

@@ -9,9 +9,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use arc_swap::ArcSwap;
-use scry_protocol::NodeId;
 use scry_protocol::filter::{Filter, Mode};
 use scry_protocol::link::host::{FilterEnded, Held, HostToAgent};
+use scry_protocol::{CheckpointNumber, Incarnation, NodeId};
 
 use crate::hook::disarm::Disarm;
 use crate::hook::harm::HarmCounts;
@@ -36,6 +36,8 @@ pub(super) struct Shared {
     pub(super) asked: AtomicBool,
     /// The host's checkpoint number, for the next hello.
     pub(super) number: AtomicU64,
+    /// The host's incarnation and the number it began with, for the next hello.
+    life: Mutex<(Incarnation, CheckpointNumber)>,
     pub(super) closing: AtomicBool,
     /// What forbids steering here.
     held: AtomicU8,
@@ -106,6 +108,7 @@ impl Shared {
             counts: Counts::default(),
             asked: AtomicBool::new(false),
             number: AtomicU64::new(0),
+            life: Mutex::default(),
             closing: AtomicBool::new(false),
             held: AtomicU8::new(Held::default().into()),
             switches: Mutex::default(),
@@ -122,6 +125,15 @@ impl Shared {
     /// Returns the moment by the clock that leases end by.
     pub(super) fn now_ms(&self) -> u64 {
         self.begun.elapsed().as_millis() as u64
+    }
+
+    /// Returns the host's incarnation, and the number it began with.
+    pub(super) fn life(&self) -> (Incarnation, CheckpointNumber) {
+        *lock(&self.life)
+    }
+
+    pub(super) fn set_life(&self, incarnation: Incarnation, born: CheckpointNumber) {
+        *lock(&self.life) = (incarnation, born);
     }
 
     /// Leaves a frame for the socket's thread, or drops and counts it.

@@ -137,6 +137,7 @@ impl Thread {
         self.look_for_kill_file();
         let number = self.shared.number.load(Ordering::Acquire);
         self.hello.number = CheckpointNumber::new(number).unwrap_or(CheckpointNumber::MAX);
+        (self.hello.incarnation, self.hello.born) = self.shared.life();
         self.shared.outbox().attach(self.hello.clone().into());
         let mut link = Link {
             shared: self.shared.clone(),
@@ -293,6 +294,7 @@ impl Link<'_> {
                 shared.change(|leases, ended| leases.withdraw(withdraw.filters.as_deref(), ended))
             }
             AgentToHost::TakeCheckpoint(take) => shared.ask(|inbox| inbox.push_take(take.number)),
+            AgentToHost::Renew(renew) => shared.ask(|inbox| inbox.renew = Some(renew)),
             AgentToHost::AskNeighbors(_) => shared.ask(|inbox| inbox.ask_neighbors = true),
             AgentToHost::Arrived(arrived) => shared.ask(|inbox| inbox.push_arrived(arrived)),
             AgentToHost::Surroundings(surroundings) => {

@@ -2,5 +2,6 @@
 
 mod filters;
 mod link;
+mod number;
 mod rig;
 mod switches;

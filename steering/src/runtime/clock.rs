@@ -3,13 +3,44 @@
 //! Stamps and timers are read from the one clock, so that what a checkpoint says of both fits together. It is set once,
 //! when the process starts; from then on it moves as the machine's steady clock does, whatever becomes of the time of day.
 
-use std::time::Duration;
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::time::Instant;
 
 use crate::capture::Readings;
 use crate::context::Stamp;
 use crate::runtime::timers::Timers;
+
+/// Where a node reads the time of day: once for its clock, and for its reports.
+#[derive(Clone)]
+pub struct TimeOfDay(Arc<dyn Fn() -> u64 + Send + Sync>);
+
+impl TimeOfDay {
+    /// Reads it where it is told to, in milliseconds since the epoch: a test may set it back or forward.
+    pub fn new(read_ms: impl Fn() -> u64 + Send + Sync + 'static) -> Self {
+        Self(Arc::new(read_ms))
+    }
+
+    /// Reads the machine's clock. One that is before the epoch is taken to stand at it.
+    pub fn of_machine() -> Self {
+        Self::new(|| {
+            let since = SystemTime::now().duration_since(UNIX_EPOCH);
+            since.map_or(0, |since| since.as_millis() as u64)
+        })
+    }
+
+    pub(super) fn now_ms(&self) -> u64 {
+        (self.0)()
+    }
+}
+
+impl fmt::Debug for TimeOfDay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("TimeOfDay")
+    }
+}
 
 /// A clock that was set once.
 #[derive(Clone, Copy, Debug)]

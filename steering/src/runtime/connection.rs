@@ -3,24 +3,22 @@
 //! A connection ends in one of four ways: the peer closes it or it fails (the loop is told), the loop lets go of its
 //! queue (what is in it is sent, then the connection is closed), the loop resets it (RST, at once), or the node is gone.
 
+use std::collections::VecDeque;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
 use socket2::SockRef;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, mpsc, oneshot, watch};
-use tokio::task::JoinSet;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::runtime::outflow::Outlet;
-use crate::runtime::wire::{self, FRAME_BYTES_MAX, HELLO_BYTES_MAX, Hello, WireError};
+use crate::runtime::ports::{Admission, Ports};
+use crate::runtime::wire::{self, HELLO_BYTES_MAX, Hello, WireError};
 
-/// How long an opener may take to say hello.
-const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
-/// How many openers may be about to say hello.
-const GREETING_MAX: usize = 256;
 /// How long a peer is given to close its end after this one has been closed.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long to wait when no connection can be accepted: the process is out of descriptors, say.
@@ -37,7 +35,11 @@ pub(super) type Key = u64;
 #[derive(Debug)]
 pub(super) enum Arrival {
     /// A peer opened a connection.
-    Accepted { stream: TcpStream, hello: Hello },
+    Accepted {
+        stream: TcpStream,
+        hello: Hello,
+        admission: Admission,
+    },
     /// Frames came, all of them whole.
     Frames { key: Key, frames: Vec<u8> },
     /// The connection is over.
@@ -53,35 +55,87 @@ pub(super) struct Wiring {
     pub(super) passable: watch::Receiver<bool>,
     /// Resolves when the connection shall be reset.
     pub(super) reset: oneshot::Receiver<()>,
+    /// The longest frame that may come.
+    pub(super) frame_bytes_max: usize,
     pub(super) arrivals: mpsc::Sender<Arrival>,
 }
 
 /// Accepts connections and hears their hellos, until the loop is gone.
-pub(super) async fn accept(listener: TcpListener, arrivals: mpsc::Sender<Arrival>) {
-    let greeting = Arc::new(Semaphore::new(GREETING_MAX));
+pub(super) async fn accept(
+    listener: TcpListener,
+    ports: Arc<Ports>,
+    arrivals: mpsc::Sender<Arrival>,
+) {
     let mut greeted = JoinSet::new();
+    let mut silent = Silent::default();
     loop {
         while greeted.try_join_next().is_some() {}
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
             () = arrivals.closed() => return,
         };
-        let Ok((stream, _)) = accepted else {
+        let Ok((stream, from)) = accepted else {
             sleep(ACCEPT_BACKOFF).await;
             continue;
         };
-        // Above the limit a connection is dropped, and its opener learns that at once.
-        let Ok(permit) = Arc::clone(&greeting).try_acquire_owned() else {
+        // Who says nothing makes room for who may; if all have said who they are, the new one is dropped, and its opener
+        // learns that at once.
+        if !ports.has_room(from.ip()) && !silent.close_oldest(&ports, Some(from.ip())) {
+            ports.count_crowded();
+            let _ = SockRef::from(&stream).set_linger(Some(Duration::ZERO));
             continue;
-        };
+        }
+        if silent.count() >= ports.limits.silent_max {
+            silent.close_oldest(&ports, None);
+        }
+        let admission = ports.admit(from.ip());
         let arrivals = arrivals.clone();
-        greeted.spawn(async move {
-            let _permit = permit;
-            if let Ok(Ok(hello)) = timeout(HELLO_TIMEOUT, hear_hello(&stream)).await {
-                // If the loop is gone there is nobody to tell.
-                let _ = arrivals.send(Arrival::Accepted { stream, hello }).await;
+        let greeting = greeted.spawn(async move {
+            let limit = admission.ports().limits.silent_timeout;
+            match timeout(limit, hear_hello(&stream)).await {
+                Ok(Ok(hello)) => {
+                    let accepted = Arrival::Accepted {
+                        stream,
+                        hello,
+                        admission,
+                    };
+                    // If the loop is gone there is nobody to tell.
+                    let _ = arrivals.send(accepted).await;
+                }
+                Ok(Err(_)) => {}
+                Err(_) => admission.ports().count_silent(),
             }
         });
+        silent.add(from.ip(), greeting);
+    }
+}
+
+/// Connections that have not said who they are, by age.
+#[derive(Debug, Default)]
+struct Silent(VecDeque<(IpAddr, AbortHandle)>);
+
+impl Silent {
+    fn add(&mut self, from: IpAddr, greeting: AbortHandle) {
+        self.0.push_back((from, greeting));
+    }
+
+    fn count(&mut self) -> usize {
+        self.0.retain(|(_, greeting)| !greeting.is_finished());
+        self.0.len()
+    }
+
+    /// Closes the one that has been silent longest, of an address or at all, and tells whether there was one.
+    fn close_oldest(&mut self, ports: &Ports, from: Option<IpAddr>) -> bool {
+        self.count();
+        let of = |(address, _): &(IpAddr, AbortHandle)| from.is_none_or(|from| *address == from);
+        let Some(at) = self.0.iter().position(of) else {
+            return false;
+        };
+        if let Some((_, greeting)) = self.0.remove(at) {
+            greeting.abort();
+            ports.count_silent();
+        }
+        true
     }
 }
 
@@ -128,24 +182,32 @@ pub(super) async fn open(
         _ = &mut wiring.reset => return,
     };
     match opened {
-        Ok(stream) => serve(stream, wiring).await,
+        Ok(stream) => serve(stream, wiring, None).await,
         Err(error) => tell_end(&wiring.arrivals, wiring.key, error.to_string()).await,
     }
 }
 
-/// Serves a connection until it ends.
-pub(super) async fn serve(stream: TcpStream, wiring: Wiring) {
+/// Serves a connection until it ends. One that was accepted keeps its place until then.
+pub(super) async fn serve(stream: TcpStream, wiring: Wiring, admission: Option<Admission>) {
     let Wiring {
         key,
         mut outgoing,
         passable,
         mut reset,
+        frame_bytes_max,
         arrivals,
     } = wiring;
+    let incoming = Incoming {
+        stream: &stream,
+        key,
+        arrivals: &arrivals,
+        frame_bytes_max,
+        admission: admission.as_ref(),
+    };
     // Messages are small and answers are waited for.
     let _ = stream.set_nodelay(true);
     let work = async {
-        let mut reading = std::pin::pin!(read(&stream, key, &arrivals, passable.clone()));
+        let mut reading = std::pin::pin!(incoming.read(passable.clone()));
         let writing = write(&stream, &mut outgoing, passable.clone());
         let written = tokio::select! {
             error = &mut reading => return error,
@@ -179,47 +241,73 @@ async fn passing(passable: &mut watch::Receiver<bool>) {
     }
 }
 
-/// Reads frames until the connection ends, and returns why it did.
-async fn read(
-    stream: &TcpStream,
+/// What comes on a connection.
+struct Incoming<'a> {
+    stream: &'a TcpStream,
     key: Key,
-    arrivals: &mpsc::Sender<Arrival>,
-    mut passable: watch::Receiver<bool>,
-) -> io::Error {
-    let mut buffer = Vec::new();
-    loop {
-        passing(&mut passable).await;
-        if let Err(error) = stream.readable().await {
-            return error;
-        }
-        buffer.reserve(CHUNK_BYTES);
-        match stream.try_read_buf(&mut buffer) {
-            Ok(0) => return io::Error::new(io::ErrorKind::UnexpectedEof, "closed by the peer"),
-            Ok(_) => {}
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
-            Err(error) => return error,
-        }
-        let mut used = 0;
+    arrivals: &'a mpsc::Sender<Arrival>,
+    frame_bytes_max: usize,
+    admission: Option<&'a Admission>,
+}
+
+impl Incoming<'_> {
+    /// Reads frames until the connection ends, and returns why it did.
+    async fn read(&self, mut passable: watch::Receiver<bool>) -> io::Error {
+        let mut buffer = Vec::new();
+        let mut spoke = false;
         loop {
-            let (length, end) = whole_frames(&buffer[used..]);
-            if length > 0 {
-                let frames = buffer[used..used + length].to_vec();
-                used += length;
-                if arrivals
-                    .send(Arrival::Frames { key, frames })
-                    .await
-                    .is_err()
-                {
-                    return io::Error::other("the node is gone");
+            passing(&mut passable).await;
+            if let Err(error) = self.readable(spoke).await {
+                return error;
+            }
+            buffer.reserve(CHUNK_BYTES);
+            match self.stream.try_read_buf(&mut buffer) {
+                Ok(0) => return io::Error::new(io::ErrorKind::UnexpectedEof, "closed by the peer"),
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
+                Err(error) => return error,
+            }
+            let mut used = 0;
+            loop {
+                let (length, end) = whole_frames(&buffer[used..], self.frame_bytes_max);
+                if length > 0 {
+                    spoke = true;
+                    let frames = buffer[used..used + length].to_vec();
+                    used += length;
+                    let key = self.key;
+                    let frames = Arrival::Frames { key, frames };
+                    if self.arrivals.send(frames).await.is_err() {
+                        return io::Error::other("the node is gone");
+                    }
+                }
+                match end {
+                    End::Full => {}
+                    End::Incomplete => break,
+                    End::Malformed(error) => return io::Error::other(error),
                 }
             }
-            match end {
-                End::Full => {}
-                End::Incomplete => break,
-                End::Malformed(error) => return io::Error::other(error),
+            buffer.drain(..used);
+            // What one long frame took is not kept for ever.
+            if buffer.capacity() > 4 * CHUNK_BYTES && buffer.len() <= CHUNK_BYTES {
+                buffer.shrink_to(CHUNK_BYTES);
             }
         }
-        buffer.drain(..used);
+    }
+
+    /// Waits until there is something to read. Whoever opens a connection does so to say something: one that has said
+    /// nothing whole is not waited for long.
+    async fn readable(&self, spoke: bool) -> io::Result<()> {
+        let Some(admission) = self.admission.filter(|_| !spoke) else {
+            return self.stream.readable().await;
+        };
+        let limit = admission.ports().limits.silent_timeout;
+        match timeout(limit, self.stream.readable()).await {
+            Ok(readable) => readable,
+            Err(late) => {
+                admission.ports().count_silent();
+                Err(late.into())
+            }
+        }
     }
 }
 
@@ -233,10 +321,10 @@ enum End {
 }
 
 /// Returns how many bytes the whole frames at the beginning take, and why there are not more.
-fn whole_frames(bytes: &[u8]) -> (usize, End) {
+fn whole_frames(bytes: &[u8], frame_bytes_max: usize) -> (usize, End) {
     let mut used = 0;
     for _ in 0..FRAMES_MAX {
-        match wire::split(&bytes[used..], FRAME_BYTES_MAX) {
+        match wire::split(&bytes[used..], frame_bytes_max) {
             Ok(Some((_, length))) => used += length,
             Ok(None) => return (used, End::Incomplete),
             Err(error) => return (used, End::Malformed(error)),

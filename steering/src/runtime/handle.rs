@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use scry_protocol::{FilterId, NodeId};
+use scry_protocol::{CheckpointNumber, FilterId, NodeId};
 use serde::Serialize;
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -46,6 +46,8 @@ pub struct Snapshot<S: Service> {
     pub timers: Vec<S::Timer>,
     /// The peers it has connections with.
     pub connected: Vec<NodeId>,
+    /// Its checkpoint number, if it has a hook.
+    pub number: Option<CheckpointNumber>,
     /// What it has counted.
     pub counts: Counts,
 }
@@ -67,6 +69,12 @@ pub struct Counts {
     pub datagrams_received: u64,
     /// What came and was not of this service.
     pub malformed: u64,
+    /// Connections that were one too many.
+    pub connections_refused: u64,
+    /// Connections that did not say in time who they are, or nothing after that.
+    pub connections_silent: u64,
+    /// Connections that were broken because too much waited on them.
+    pub over_limit: u64,
 }
 
 /// What a node is asked.

@@ -12,9 +12,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
-use scry_protocol::{CheckpointNumber, FilterId, Incarnation, NodeId};
+use scry_protocol::{CheckpointNumber, FilterId, NodeId};
 use tokio::net::{TcpListener, UdpSocket};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinHandle;
@@ -25,7 +25,7 @@ use crate::context::Dice;
 use crate::hook::{self, Hook};
 use crate::model::handler::{Local, mix};
 use crate::property::Projection;
-use crate::runtime::clock::NodeClock;
+use crate::runtime::clock::{NodeClock, TimeOfDay};
 use crate::runtime::connection::{self, Arrival};
 use crate::runtime::datagrams::{self, Datagrams};
 use crate::runtime::disk::Store;
@@ -35,6 +35,7 @@ use crate::runtime::handle::{Command, Counts, Handle, Snapshot};
 use crate::runtime::node::holding::Holding;
 use crate::runtime::node::steering::{Held, Unnoted};
 use crate::runtime::options::Options;
+use crate::runtime::ports::Ports;
 use crate::runtime::report::{Kind, Report, Ruling};
 use crate::runtime::run::{self, Panicked};
 use crate::runtime::streams::Streams;
@@ -143,7 +144,9 @@ impl<S: Service> Bound<S> {
 
     async fn live(self, commands: mpsc::Receiver<Command<S>>) -> End {
         let (sender, arrivals) = mpsc::channel(QUEUE_MAX);
-        let acceptor = tokio::spawn(connection::accept(self.listener, sender.clone()));
+        let ports = Ports::new(self.options.limits);
+        let accept = connection::accept(self.listener, Arc::clone(&ports), sender.clone());
+        let acceptor = tokio::spawn(accept);
         let socket = Arc::new(self.socket);
         let sources = Sources {
             commands,
@@ -152,7 +155,7 @@ impl<S: Service> Bound<S> {
             acceptor,
         };
         let me = self.options.me;
-        match Node::start(self.options, self.watchers, sender, socket) {
+        match Node::start(self.options, self.watchers, ports, sender, socket) {
             Ok(node) => node.live(sources).await,
             Err((mut watchers, end)) => {
                 tracing::error!(node = %me, ?end, "the node could not start");
@@ -184,7 +187,12 @@ struct Node<S: Service> {
     me: NodeId,
     setup: S::Setup,
     local: Local<S>,
+    /// The members it knows, and where they are. Only their stamps count.
     peers: BTreeMap<NodeId, SocketAddr>,
+    ports: Arc<Ports>,
+    /// How much was refused at the ports up to the last report.
+    port_limits_told: u64,
+    time_of_day: TimeOfDay,
     timers: Timers<S::Timer>,
     streams: Streams,
     datagrams: Datagrams,
@@ -227,6 +235,7 @@ impl<S: Service> Node<S> {
     fn start(
         options: Options<S>,
         watchers: Vec<Watcher<S>>,
+        ports: Arc<Ports>,
         arrivals: mpsc::Sender<Arrival>,
         socket: Arc<UdpSocket>,
     ) -> Result<Self, (Vec<Watcher<S>>, End)> {
@@ -240,7 +249,7 @@ impl<S: Service> Node<S> {
             (left.ticks_bound, left.clock_ms, Some(left.disk))
         });
         let begun = Instant::now();
-        let mut stamps = NodeClock::set(begun, epoch_ms(), before_ms);
+        let mut stamps = NodeClock::set(begun, options.time_of_day.now_ms(), before_ms);
         let dice = Dice::new(mix(seed), stamps.stamp(begun), ticks);
         let (local, effects) = match run::boot(options.me, &options.setup, disk, dice) {
             Ok(booted) => booted,
@@ -251,13 +260,17 @@ impl<S: Service> Node<S> {
             setup: options.setup,
             local,
             peers: options.peers,
+            ports,
+            port_limits_told: 0,
+            time_of_day: options.time_of_day,
             timers: Timers::new(),
             streams: Streams::new(
                 options.me,
-                Incarnation::new(epoch_ms()),
+                random_seed() as u32,
                 arrivals,
                 options.connect_timeout,
                 options.queue_bytes_max,
+                options.limits,
             ),
             datagrams: Datagrams::new(socket),
             emulator: Emulator::new(seed, options.emulation),
@@ -413,10 +426,12 @@ impl<S: Service> Node<S> {
                 self.call(call, done)?;
             }
             Command::State(done) => {
+                self.count_refused();
                 let _ = done.send(Snapshot {
                     state: self.local.service.clone(),
                     timers: self.local.timers.clone(),
                     connected: self.streams.peers().collect(),
+                    number: self.hook.as_ref().map(Hook::number),
                     counts: self.counts,
                 });
             }
@@ -449,6 +464,7 @@ impl<S: Service> Node<S> {
             }
             Command::Peers(peers, done) => {
                 self.peers.extend(peers);
+                self.streams.add_members(&self.peers);
                 let _ = done.send(());
             }
             Command::Shutdown => return Err(End::Shutdown),
@@ -475,7 +491,7 @@ impl<S: Service> Node<S> {
         }
         let report = Report {
             node: self.me,
-            at_ms: epoch_ms(),
+            at_ms: self.time_of_day.now_ms(),
             kind,
             event: event(),
             verdict,
@@ -507,14 +523,8 @@ impl<S: Service> Node<S> {
     }
 }
 
-/// Returns the time of day. A clock before the epoch is taken to stand at it.
-fn epoch_ms() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.map_or(0, |since| since.as_millis() as u64)
-}
-
 /// Draws a seed from the randomness that the standard library's tables are keyed with.
 fn random_seed() -> u64 {
     use std::hash::{BuildHasher, RandomState};
-    RandomState::new().hash_one(epoch_ms())
+    RandomState::new().hash_one(std::process::id())
 }

@@ -8,9 +8,11 @@ use std::time::Duration;
 use scry_protocol::NodeId;
 
 use crate::hook;
+use crate::runtime::clock::TimeOfDay;
 use crate::runtime::disk::DiskOptions;
 use crate::runtime::emulation::Emulation;
 use crate::runtime::guard::Guard;
+use crate::runtime::ports::PortLimits;
 use crate::service::Service;
 
 /// What a node is started with.
@@ -21,7 +23,9 @@ pub struct Options<S: Service> {
     pub setup: S::Setup,
     /// Where it listens, by TCP and UDP alike; port 0 for any that is free.
     pub listen: SocketAddr,
-    /// Where the others are. More can be named later.
+    /// The members of the service, and where they are. More can be named later.
+    ///
+    /// The stamps of others do not count: what they send is handled, and they are not judged with.
     pub peers: BTreeMap<NodeId, SocketAddr>,
     /// Where it keeps what survives its process; without, that survives resets only.
     pub disk: Option<DiskOptions>,
@@ -37,6 +41,10 @@ pub struct Options<S: Service> {
     pub connect_timeout: Duration,
     /// How many bytes may wait to be sent on one connection before it counts as failed.
     pub queue_bytes_max: usize,
+    /// What strangers may cost it at its ports.
+    pub limits: PortLimits,
+    /// Where the time of day comes from.
+    pub time_of_day: TimeOfDay,
     /// How many reports may wait for a watcher before it misses some.
     pub reports_max: usize,
 }
@@ -56,6 +64,8 @@ impl<S: Service> Options<S> {
             guard: None,
             connect_timeout: Duration::from_secs(5),
             queue_bytes_max: 64 << 20,
+            limits: PortLimits::default(),
+            time_of_day: TimeOfDay::of_machine(),
             reports_max: 1 << 16,
         }
     }

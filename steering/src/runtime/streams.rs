@@ -20,8 +20,11 @@ use crate::capture::{Kept, StreamEnd};
 use crate::model::network::Connection;
 use crate::runtime::connection::{self, Arrival, Key, Wiring};
 use crate::runtime::outflow::{Inlet, outflow};
+use crate::runtime::ports::{Admission, PortLimits};
 use crate::runtime::wire::{self, Hello};
 
+/// How many messages of a connection may wait for one that is held back.
+const WAITING_MAX: usize = 1 << 16;
 /// How many sockets of former lives are kept. Beyond it the oldest is reset, as if something had come on it.
 const FORGOTTEN_MAX: usize = 1024;
 
@@ -44,6 +47,8 @@ pub(super) struct End {
     pub(super) peer: NodeId,
     pub(super) connection: Connection,
     pub(super) standing: Standing,
+    /// Whether the peer is one of those the node was told of: the stamps of others do not count.
+    pub(super) member: bool,
     /// The serial of the channel that leads to the peer.
     pub(super) sending: u32,
     /// The channel that leads here, once something came on it.
@@ -53,6 +58,8 @@ pub(super) struct End {
     pub(super) came: Succession,
     /// What came while nothing may be handled: the peer is cut off, or an earlier message is held back.
     pub(super) waiting: VecDeque<Waiting>,
+    /// How many bytes that are.
+    waiting_bytes: usize,
     /// What holds an earlier message back; order must be kept.
     pub(super) held: Option<Hold>,
     outgoing: Option<Inlet>,
@@ -91,6 +98,13 @@ impl Waiting<&[u8]> {
 }
 
 impl Waiting {
+    fn bytes_len(&self) -> usize {
+        match self {
+            Self::Frame(content) | Self::Offered(content) => content.len(),
+            Self::Ended(reason) => reason.len(),
+        }
+    }
+
     fn is_end(&self) -> bool {
         matches!(self, Self::Ended(_))
     }
@@ -107,7 +121,8 @@ pub(super) struct Streams {
     open: BTreeMap<NodeId, Vec<Key>>,
     /// The next serial for each peer. Outlives resets.
     serials: BTreeMap<NodeId, u32>,
-    /// Where serials begin: above those of an earlier process, unless it opened more than one a second.
+    /// Where serials begin: by chance, so that a peer that has not heard of the end of an earlier process does not take a
+    /// new connection for one of that.
     first_serial: u32,
     forgotten: VecDeque<Key>,
     passable: BTreeMap<NodeId, watch::Sender<bool>>,
@@ -115,30 +130,33 @@ pub(super) struct Streams {
     arrivals: mpsc::Sender<Arrival>,
     connect_timeout: Duration,
     queue_bytes_max: usize,
+    limits: PortLimits,
 }
 
 impl Streams {
     pub(super) fn new(
         me: NodeId,
-        incarnation: Incarnation,
+        first_serial: u32,
         arrivals: mpsc::Sender<Arrival>,
         connect_timeout: Duration,
         queue_bytes_max: usize,
+        limits: PortLimits,
     ) -> Self {
         Self {
             me,
-            incarnation,
+            incarnation: Incarnation::default(),
             next: 0,
             ends: BTreeMap::new(),
             open: BTreeMap::new(),
             serials: BTreeMap::new(),
-            first_serial: (incarnation.get() / 1000) as u32,
+            first_serial,
             forgotten: VecDeque::new(),
             passable: BTreeMap::new(),
             tasks: JoinSet::new(),
             arrivals,
             connect_timeout,
             queue_bytes_max,
+            limits,
         }
     }
 
@@ -158,12 +176,17 @@ impl Streams {
         address: Option<SocketAddr>,
         sending: u32,
     ) -> Key {
-        let serial = self.serials.entry(peer).or_insert(self.first_serial);
+        let mut serial = self.first_serial;
+        // Without an address it comes to nothing, and needs no name of its own.
+        if address.is_some() {
+            let next = self.serials.entry(peer).or_insert(serial);
+            serial = *next;
+            *next = next.wrapping_add(1);
+        }
         let connection = Connection {
             opener: self.me,
-            serial: *serial,
+            serial,
         };
-        *serial = serial.wrapping_add(1);
         let hello = Hello {
             version: wire::VERSION,
             from: self.me,
@@ -171,15 +194,23 @@ impl Streams {
             to: peer,
             connection,
         };
-        let (key, wiring) = self.register(peer, connection, Standing::Open, sending);
+        let member = address.is_some();
+        let (key, wiring) = self.register(peer, connection, Standing::Open, sending, member);
         self.open.entry(peer).or_default().push(key);
         let opening = connection::open(address, hello, self.connect_timeout, wiring);
         self.tasks.spawn(opening);
         key
     }
 
-    /// Takes in a connection that a peer opened, unless it is not meant for this node or its name is taken.
-    pub(super) fn accept(&mut self, stream: TcpStream, hello: &Hello) {
+    /// Takes in a connection that a peer opened, unless it is not meant for this node, its name is taken, or there are too
+    /// many of nodes that are not members.
+    pub(super) fn accept(
+        &mut self,
+        stream: TcpStream,
+        hello: &Hello,
+        member: bool,
+        admission: Admission,
+    ) {
         let Hello {
             from,
             to,
@@ -191,12 +222,18 @@ impl Streams {
                 && end.connection == connection
                 && matches!(end.standing, Standing::Fresh | Standing::Open)
         });
-        if to != self.me || from == self.me || connection.opener != from || taken {
+        let strangers = self.ends.values().filter(|end| !end.member);
+        let crowded = !member && strangers.count() >= self.limits.stranger_connections_max;
+        if crowded {
+            admission.ports().count_crowded();
+        }
+        if to != self.me || from == self.me || connection.opener != from || taken || crowded {
             let _ = socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO));
             return;
         }
-        let (_, wiring) = self.register(from, connection, Standing::Fresh, 0);
-        self.tasks.spawn(connection::serve(stream, wiring));
+        let (_, wiring) = self.register(from, connection, Standing::Fresh, 0, member);
+        let serving = connection::serve(stream, wiring, Some(admission));
+        self.tasks.spawn(serving);
     }
 
     /// Notes that the first message of a connection is about to be handled.
@@ -205,6 +242,23 @@ impl Streams {
         end.standing = Standing::Open;
         end.sending = sending;
         self.open.entry(end.peer).or_default().push(key);
+    }
+
+    /// Learns that nodes have become members.
+    pub(super) fn add_members(&mut self, peers: &BTreeMap<NodeId, SocketAddr>) {
+        for end in self.ends.values_mut() {
+            end.member |= peers.contains_key(&end.peer);
+        }
+    }
+
+    /// Keeps what came on a connection for later, and tells whether that is within the limits.
+    pub(super) fn keep(&mut self, key: Key, what: Waiting) -> bool {
+        let Some(end) = self.ends.get_mut(&key) else {
+            return true;
+        };
+        end.waiting_bytes += what.bytes_len();
+        end.waiting.push_back(what);
+        end.waiting.len() <= WAITING_MAX && end.waiting_bytes <= self.limits.waiting_bytes_max
     }
 
     /// Queues a frame, and tells whether there was room: if not, the peer must have stopped reading.
@@ -225,7 +279,20 @@ impl Streams {
                 self.open.remove(&end.peer);
             }
         }
+        self.forget_peer(end.peer);
         Some(end)
+    }
+
+    /// Drops what is kept for a node that is not a member and has no connection any more.
+    fn forget_peer(&mut self, peer: NodeId) {
+        let unused = |passable: &watch::Sender<bool>| passable.receiver_count() == 0;
+        if self
+            .passable
+            .get(&peer)
+            .is_some_and(|passable| *passable.borrow() && unused(passable))
+        {
+            self.passable.remove(&peer);
+        }
     }
 
     /// Resets one connection.
@@ -406,6 +473,7 @@ impl Streams {
         connection: Connection,
         standing: Standing,
         sending: u32,
+        member: bool,
     ) -> (Key, Wiring) {
         let key = self.next;
         self.next += 1;
@@ -420,17 +488,23 @@ impl Streams {
             outgoing: outlet,
             passable: passable.subscribe(),
             reset: reset_ordered,
+            frame_bytes_max: match member {
+                true => self.limits.frame_bytes_max,
+                false => self.limits.stranger_frame_bytes_max,
+            },
             arrivals: self.arrivals.clone(),
         };
         let end = End {
             peer,
             connection,
             standing,
+            member,
             sending,
             receiving: None,
             sent: Succession::default(),
             came: Succession::default(),
             waiting: VecDeque::new(),
+            waiting_bytes: 0,
             held: None,
             outgoing: Some(outgoing),
             reset,
@@ -442,6 +516,19 @@ impl Streams {
 }
 
 impl End {
+    /// Puts something before all that waits.
+    pub(super) fn put_back(&mut self, what: Waiting) {
+        self.waiting_bytes += what.bytes_len();
+        self.waiting.push_front(what);
+    }
+
+    /// Takes the next that waits.
+    pub(super) fn next_waiting(&mut self) -> Option<Waiting> {
+        let next = self.waiting.pop_front()?;
+        self.waiting_bytes = self.waiting_bytes.saturating_sub(next.bytes_len());
+        Some(next)
+    }
+
     pub(super) fn describe(&self) -> StreamEnd {
         StreamEnd {
             peer: self.peer,

@@ -9,6 +9,7 @@
 
 mod chance;
 mod ghost;
+mod lies;
 mod world;
 
 use scry::checkpoint::quota::{Absolute, Limits, Share};
@@ -51,6 +52,30 @@ struct Scenario {
     shown_changes: u64,
     /// A fault in the host that the checks must find.
     sabotage: Option<Sabotage>,
+    /// Who does not tell the truth.
+    lies: Lies,
+}
+
+/// What is said that is not true.
+#[derive(Clone, Copy, Debug, Default)]
+struct Lies {
+    /// Datagrams of strangers with absurd stamps, per thousand service events.
+    strangers: u64,
+    /// Datagrams with absurd stamps that claim to be a member's, per thousand service events.
+    forged: u64,
+    /// Whether the first node lies in its stamps and in what its agent says.
+    member: bool,
+    /// Restarts of one of the nodes that find an absurd number on disk, per thousand.
+    absurd_disks: u64,
+    /// Whether nodes keep no disk, and their clocks are days apart and set back and forward.
+    clocks: bool,
+}
+
+impl Lies {
+    /// Whether anything is said that is not true.
+    fn any(&self) -> bool {
+        self.strangers + self.forged + self.absurd_disks > 0 || self.member || self.clocks
+    }
 }
 
 /// A host that breaks the rules, to see that the checks would notice.
@@ -90,6 +115,15 @@ const CALM: Scenario = Scenario {
     past_entries_max: 64,
     shown_changes: 50,
     sabotage: None,
+    lies: NO_LIES,
+};
+
+const NO_LIES: Lies = Lies {
+    strangers: 0,
+    forged: 0,
+    member: false,
+    absurd_disks: 0,
+    clocks: false,
 };
 
 const ROUGH: Scenario = Scenario {
@@ -356,4 +390,104 @@ fn a_host_that_hides_its_changes_is_found() {
     );
     let failure = failure.expect_err("a state must be judged that has changed since");
     assert!(failure.contains("lies in the past"), "{failure}");
+}
+
+/// One lie in twenty events, and honest nodes go on as if nothing was said.
+#[test]
+fn strangers_with_absurd_stamps() {
+    let summary = run(Scenario {
+        name: "strangers_with_absurd_stamps",
+        lies: Lies {
+            strangers: 50,
+            ..NO_LIES
+        },
+        ..CALM
+    });
+    assert_eq!(summary.complete, summary.snapshots);
+    assert_eq!(summary.renewals, 0);
+    assert!(summary.refused_stamps > 0);
+}
+
+#[test]
+fn forged_stamps_of_members() {
+    let summary = run(Scenario {
+        name: "forged_stamps_of_members",
+        lies: Lies {
+            forged: 1,
+            ..NO_LIES
+        },
+        ..CALM
+    });
+    if full_length() {
+        assert!(summary.refused_stamps > 10, "{summary:?}");
+        assert!(summary.renewals > 0, "{summary:?}");
+    }
+}
+
+#[test]
+fn a_member_that_lies() {
+    let summary = run(Scenario {
+        name: "a_member_that_lies",
+        lies: Lies {
+            member: true,
+            ..NO_LIES
+        },
+        ..CALM
+    });
+    if full_length() {
+        assert!(summary.refused_stamps > 100, "{summary:?}");
+        assert!(
+            summary.incomplete * 20 < summary.snapshots,
+            "honest nodes see each other: {summary:?}"
+        );
+    }
+}
+
+#[test]
+fn disks_with_absurd_numbers() {
+    let summary = run(Scenario {
+        name: "disks_with_absurd_numbers",
+        crashes: 5,
+        lies: Lies {
+            absurd_disks: 700,
+            ..NO_LIES
+        },
+        ..CALM
+    });
+    if full_length() {
+        assert!(summary.crashes > 100, "{summary:?}");
+        assert!(summary.renewals > 3, "{summary:?}");
+    }
+}
+
+#[test]
+fn clocks_days_apart_and_set_back() {
+    let summary = run(Scenario {
+        name: "clocks_days_apart_and_set_back",
+        crashes: 3,
+        lies: Lies {
+            clocks: true,
+            ..NO_LIES
+        },
+        ..CALM
+    });
+    if full_length() {
+        assert!(summary.crashes > 100, "{summary:?}");
+        assert!(summary.renewals > 20, "{summary:?}");
+    }
+}
+
+#[test]
+fn everybody_lies_in_rough_weather() {
+    run(Scenario {
+        name: "everybody_lies_in_rough_weather",
+        lies: Lies {
+            strangers: 20,
+            forged: 1,
+            member: true,
+            absurd_disks: 200,
+            clocks: false,
+        },
+        ..ROUGH
+    });
 }

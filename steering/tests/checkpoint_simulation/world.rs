@@ -1,6 +1,7 @@
 //! The simulated machines and network.
 
 mod cuts;
+mod deceit;
 mod faults;
 
 use std::cmp::Reverse;
@@ -17,12 +18,12 @@ use scry_protocol::channel::Envelope;
 use scry_protocol::link::host::{
     AgentToHost, Checkpoint, Hello, HostToAgent, Neighbors, Stats, Surroundings,
 };
-use scry_protocol::snapshot::Reason;
+use scry_protocol::snapshot::{Missing, Reason};
 use scry_protocol::{Body, CheckpointNumber, GatherId, Incarnation, Snapshot, Transport};
 
 use crate::chance::Chance;
 use crate::ghost::{Clock, Ghost, Name, State};
-use crate::{Sabotage, Scenario};
+use crate::{Sabotage, Scenario, lies};
 
 /// What a run saw.
 #[derive(Clone, Copy, Debug, Default)]
@@ -47,6 +48,11 @@ pub(crate) struct Summary {
     pub(crate) looks: u64,
     pub(crate) answered: u64,
     pub(crate) gone_by: u64,
+    /// Stamps that hosts refused, and incarnations they began because of what others said.
+    pub(crate) refused_stamps: u64,
+    pub(crate) renewals: u64,
+    /// Snapshots of honest nodes from which an honest neighbor is missing.
+    pub(crate) incomplete: u64,
 }
 
 /// All machines, the network between them, and the clock.
@@ -83,6 +89,16 @@ struct Machine {
     wakes: BTreeSet<u64>,
     /// What its agent last knew of others.
     known: BTreeMap<NodeId, (CheckpointNumber, Body)>,
+    /// How far its clock is ahead.
+    clock_ms: u64,
+    /// All incarnations it has had.
+    lives: Vec<Incarnation>,
+    /// Where those of its present process begin, and whether that began below a number the node had.
+    process_from: usize,
+    fell: bool,
+    renewed_at: u64,
+    /// When its last snapshot came, and whether an honest neighbor was missing from it.
+    last_snapshot: Option<(u64, Vec<Missing>)>,
 }
 
 struct Host {
@@ -138,6 +154,10 @@ enum Happening {
     Demand(usize),
 }
 
+/// What clocks say at the beginning, about.
+const FIRST_CLOCK_MS: u64 = 1_790_000_000_000;
+/// How long after the last lie everything must be well again.
+const HEALED_MS: u64 = 60_000;
 const ROUND_MS: u64 = 400;
 const PERIOD_MS: u64 = 1_000;
 const HOST_WAIT_MS: u64 = 200;
@@ -180,6 +200,12 @@ impl World {
                     to_host: 0,
                     wakes: BTreeSet::new(),
                     known: BTreeMap::new(),
+                    clock_ms: FIRST_CLOCK_MS,
+                    lives: Vec::new(),
+                    process_from: 0,
+                    fell: false,
+                    renewed_at: 0,
+                    last_snapshot: None,
                 })
                 .collect(),
             connections: BTreeMap::new(),
@@ -204,7 +230,8 @@ impl World {
         }
         // Nothing new begins; whatever is under way must end by itself.
         self.ending = true;
-        let end = self.now + LONGEST_GATHER_MS;
+        let heals = self.scenario.lies.any();
+        let end = self.now + if heals { HEALED_MS } else { LONGEST_GATHER_MS };
         while self
             .queue
             .peek()
@@ -218,7 +245,13 @@ impl World {
                 self.now
             ));
         }
+        if heals {
+            self.check_healed()?;
+        }
         for machine in &self.machines {
+            if let Some(host) = &machine.host {
+                self.summary.refused_stamps += host.recorder.refused().count();
+            }
             let traffic = machine.agent.traffic().values();
             self.summary.control_bytes += traffic.map(|peer| peer.sent_bytes).sum::<u64>();
             self.summary.restarts += machine.agent.counts().restarts;
@@ -342,11 +375,8 @@ impl World {
     fn start_host(&mut self, at: usize) {
         let machine = &mut self.machines[at];
         machine.life += 1;
-        let born = if self.scenario.amnesia {
-            CheckpointNumber::from(1)
-        } else {
-            machine.durable.next()
-        };
+        let (incarnation, born) = self.begin_life(at);
+        let machine = &mut self.machines[at];
         let state = State {
             life: machine.life,
             ..State::default()
@@ -355,7 +385,7 @@ impl World {
         let capture = capture(&state, &machine.neighbors);
         let (recorder, first) = Recorder::begin(
             Time::from_millis(self.now),
-            Incarnation::new(machine.life),
+            incarnation,
             born,
             channels,
             PastOptions {
@@ -445,6 +475,7 @@ impl World {
                 let neighbors = Some(machine.neighbors.clone());
                 self.tell_agent(at, Neighbors { neighbors }.into());
             }
+            AgentToHost::Renew(renew) => self.renew(at, renew),
             AgentToHost::Arrived(arrived) => host.recorder.handle_arrived(&arrived),
             AgentToHost::Surroundings(surroundings) => {
                 let answers = surroundings.answers;
@@ -473,6 +504,7 @@ impl World {
         if self.chance.per_mille(20) {
             self.look_again(at);
         }
+        self.deceive(at);
         for _ in 0..self.chance.below(3) {
             self.send_something(at);
         }
@@ -535,12 +567,19 @@ impl World {
             Lane::Stream(connection.sending)
         });
         let message = name.write();
-        let stamp = host.recorder.stamp(now, to, lane, &message);
+        let mut stamp = host.recorder.stamp(now, to, lane, &message);
+        if self.scenario.lies.member && at == 0 && !self.ending {
+            lies::tamper_stamp(&mut self.chance, &mut stamp, self.scenario.nodes);
+        }
         let mut envelope = Vec::new();
         stamp.write(&mut envelope);
         host.sent_bytes += (envelope.len() + message.len()) as u64;
         self.ghost.sent(self.now, name);
-        let clock = self.ghost.clock(name.from, name.life);
+        // What a liar says is noise: it is the truth about nobody.
+        let clock = match self.is_liar(name.from) {
+            true => Clock::new(),
+            false => self.ghost.clock(name.from, name.life),
+        };
         self.transmit(
             name,
             clock,
@@ -619,11 +658,18 @@ impl World {
                 end.receiving = Some((place.incarnation, place.serial));
             }
         }
+        let refused = host.recorder.refused().implausible;
         let capture = || capture(&host.state, &machine.neighbors);
         let forced = host
             .recorder
             .handle_message(now, name.from, name.transport, &envelope, capture)
             .expect("a small state");
+        // What a node passes on while nobody can follow its number is not ordered: see `scry::checkpoint`.
+        let nothing = Clock::new();
+        let clock = match host.recorder.refused().implausible > refused {
+            true => &nothing,
+            false => clock,
+        };
         host.state.events += 1;
         let newest = host
             .state
@@ -640,6 +686,7 @@ impl World {
             self.summary.forced += 1;
             self.stream(at, checkpoint);
         }
+        self.renew_outlived(at);
         if !self.ending && self.chance.per_mille(150) {
             self.send(at, name.from, name.transport);
         }
@@ -680,8 +727,11 @@ impl World {
                 } => {
                     self.demanded.remove(&(at, agent_life, gather));
                     self.count_inconsistent(&snapshot)?;
-                    let compares = self.scenario.channels && !self.scenario.amnesia;
-                    let judged = self.ghost.judge(&snapshot, compares);
+                    self.note_snapshot(at, &snapshot);
+                    let compares = self.scenario.channels
+                        && !self.scenario.amnesia
+                        && !self.scenario.lies.any();
+                    let judged = self.ghost.judge(&self.without_liars(&snapshot), compares);
                     if self.scenario.damage == 0 {
                         self.summary.in_flight +=
                             judged.map_err(|what| format!("at {} ms: {what}", self.now))?;
@@ -695,7 +745,9 @@ impl World {
                     self.summary.looks += 1;
                     self.tell_surroundings(at, &snapshot, Some(question));
                 }
-                Output::Unreadable { .. } => {}
+                Output::Unreadable { .. }
+                | Output::Implausible { .. }
+                | Output::TooManyNeighbors { .. } => {}
                 Output::Failed { gather, .. } => {
                     self.demanded.remove(&(at, agent_life, gather));
                     self.summary.failed += 1;
@@ -721,7 +773,7 @@ impl World {
             return Ok(());
         };
         self.summary.inconsistent += 1;
-        if self.scenario.amnesia || self.scenario.damage > 0 {
+        if self.scenario.amnesia || self.scenario.damage > 0 || self.scenario.lies.any() {
             return Ok(());
         }
         Err(format!(
@@ -752,6 +804,9 @@ impl World {
                 self.schedule(after, Happening::PeerLost(from, life, to));
             }
             return;
+        }
+        if self.scenario.lies.member && from == 0 && !self.ending {
+            lies::tamper_frame(&mut self.chance, &mut frame);
         }
         if self.chance.per_mille(self.scenario.damage) {
             for _ in 0..=self.chance.below(3) {

@@ -11,3 +11,4 @@ mod meaning;
 mod messages;
 mod probe;
 mod steering;
+mod strangers;

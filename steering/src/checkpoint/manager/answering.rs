@@ -42,6 +42,8 @@ impl CheckpointManager {
             Some(Refusal::ShuttingDown)
         } else if self.host.is_none() {
             Some(Refusal::NoHost)
+        } else if !self.is_plausible(now, asker, number) {
+            Some(Refusal::Implausible)
         } else {
             None
         };
@@ -66,6 +68,15 @@ impl CheckpointManager {
                 self.ask_host(number);
             }
         }
+    }
+
+    /// Tells whether the host may be asked to reach a number, as far as others move it.
+    fn is_plausible(&mut self, now: Time, asker: Asker, number: CheckpointNumber) -> bool {
+        let believed = match asker {
+            Asker::Peer(from, _) => self.believes(now, from, number),
+            Asker::Own(_) => true,
+        };
+        believed && self.allowance.take(now, self.promised, number)
     }
 
     /// Tells whether nobody, or not this peer, may wait any more; the own gathers always may.
@@ -98,6 +109,7 @@ impl CheckpointManager {
             .partition(|waiting| waiting.number <= stored.number);
         self.waiting = later;
         self.store.reach(stored.number);
+        self.promised = self.promised.max(stored.number);
         for waiting in due {
             if waiting.number > stored.after {
                 self.give(now, waiting.asker, &stored);
@@ -167,6 +179,7 @@ impl CheckpointManager {
             Asker::Own(gather) => self.with_gather(now, gather, |gather, me| match reason {
                 Refusal::OutOfRange => gather.handle_refusal(now, me, reason, number),
                 Refusal::ShuttingDown => gather.handle_lost(now, me, Reason::ShuttingDown),
+                Refusal::Implausible => gather.handle_lost(now, me, Reason::Implausible),
                 _ => gather.handle_lost(now, me, Reason::NoHost),
             }),
             Asker::Peer(to, request) => {

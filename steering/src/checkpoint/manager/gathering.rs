@@ -3,14 +3,15 @@
 use std::collections::BTreeSet;
 
 use scry_protocol::limit::MEMBERS_MAX;
-use scry_protocol::link::host::{Arrived, AskNeighbors, LookAgain};
+use scry_protocol::link::host::{Arrived, AskNeighbors, LookAgain, Renew};
 use scry_protocol::link::peer::{Base, Changed, Confirm, Full, Refused, Request, RequestId, Same};
-use scry_protocol::snapshot::{Missing, Reason};
+use scry_protocol::snapshot::{Missing, Reason, Refusal};
 use scry_protocol::{Body, CheckpointNumber, GatherId, NodeId, Snapshot};
 
 use super::answering::Asker;
 use super::{CheckpointManager, Output};
 use crate::checkpoint::Time;
+use crate::checkpoint::allowance::{self, Allowance};
 use crate::checkpoint::exchange::ReadAnswerError;
 use crate::checkpoint::gather::{self, Gather, Held};
 
@@ -238,6 +239,7 @@ impl CheckpointManager {
 
     fn begin(&mut self, now: Time, id: GatherId, purpose: Purpose, restarts: u32) {
         let neighbors = self.neighborhood.current(now);
+        self.tell_left_out(now, neighbors.len());
         let number = self.store.newest().max(self.floor).next();
         let gather = Gather::new(now, self.me, &neighbors, number, self.options.gather);
         let running = Running {
@@ -248,6 +250,18 @@ impl CheckpointManager {
         };
         self.gathers.insert(id, running);
         self.with_gather(now, id, |_, _| {});
+    }
+
+    /// Says how many neighbors are not looked at, if that is news.
+    fn tell_left_out(&mut self, now: Time, looked_at: usize) {
+        let count = self.neighborhood.count(now);
+        let count = if count > looked_at { count } else { 0 };
+        if count > 0 && count != self.neighbors_told {
+            let max = self.neighborhood.max();
+            self.outputs
+                .push_back(Output::TooManyNeighbors { count, max });
+        }
+        self.neighbors_told = count;
     }
 
     /// Starts a gather anew under its old name, unless that was done too often.
@@ -327,14 +341,23 @@ impl CheckpointManager {
             return;
         };
         let (reason, number) = (refused.reason, refused.number);
-        self.with_round(now, &asked, |gather| {
-            gather.handle_refusal(now, from, reason, number);
+        // Only this reason makes others follow its number.
+        let far = reason == Refusal::OutOfRange && !self.believes(now, from, number);
+        self.with_round(now, &asked, |gather| match far {
+            true => gather.handle_far(now, from, number),
+            false => gather.handle_refusal(now, from, reason, number),
         });
     }
 
     fn handle_held(&mut self, now: Time, asked: &Asked, held: Result<Held, ReadAnswerError>) {
         let from = asked.to;
         match held {
+            Ok(held) if !self.believes(now, from, held.number) => {
+                self.exchange.forget_held(from);
+                self.with_round(now, asked, |gather| {
+                    gather.handle_far(now, from, held.number);
+                });
+            }
             Ok(held) => {
                 self.unreadable.remove(&from);
                 self.with_round(now, asked, |gather| gather.handle_answer(now, from, held));
@@ -389,6 +412,12 @@ impl CheckpointManager {
         {
             match output {
                 gather::Output::Ask { to, number } => self.ask(now, id, to, number),
+                gather::Output::Follow(number) => self.follow(now, number),
+                gather::Output::Yield(number) => self.give_way(now, number),
+                gather::Output::Outlived(after) => {
+                    let number = None;
+                    self.renew_host(now, Renew { after, number });
+                }
                 gather::Output::Done(outcome) => {
                     let purpose = running.purpose;
                     self.gathers.remove(&id);
@@ -402,6 +431,23 @@ impl CheckpointManager {
                     self.finish(id, purpose, outcome);
                 }
             }
+        }
+    }
+
+    /// Goes where most of the neighbors are.
+    fn follow(&mut self, now: Time, number: CheckpointNumber) {
+        if number.get() <= allowance::FOLLOWED_MAX {
+            self.allowance = Allowance::new(now);
+            self.ask_host(number);
+        }
+    }
+
+    /// Goes back to where most of the neighbors are.
+    fn give_way(&mut self, now: Time, number: CheckpointNumber) {
+        if let Some(after) = self.host {
+            // Others may be further than those that were asked; whatever they are at lies below this.
+            let number = number.ahead(allowance::YIELD_AHEAD);
+            self.renew_host(now, Renew { after, number });
         }
     }
 

@@ -16,6 +16,7 @@ use crate::checkpoint::past::PastOptions;
 use crate::checkpoint::quota::Absolute;
 use crate::checkpoint::recorder::Capture;
 
+mod deceit;
 mod periods;
 
 fn node(id: u32) -> NodeId {
@@ -47,6 +48,8 @@ struct World {
     looked: Vec<(u64, Snapshot)>,
     failures: Vec<GatherError>,
     unreadable: Vec<(NodeId, String)>,
+    implausible: Vec<NodeId>,
+    too_many: Vec<(usize, usize)>,
 }
 
 fn capture(counter: u8, neighbors: &[NodeId]) -> impl FnOnce() -> Capture {
@@ -84,6 +87,8 @@ impl World {
             looked: Vec::new(),
             failures: Vec::new(),
             unreadable: Vec::new(),
+            implausible: Vec::new(),
+            too_many: Vec::new(),
         };
         for id in 0..count {
             let neighbors: Vec<NodeId> = (0..count).filter(|&n| n != id).map(node).collect();
@@ -139,6 +144,8 @@ impl World {
                             self.looked.push((question, snapshot));
                         }
                         Output::Unreadable { from, why } => self.unreadable.push((from, why)),
+                        Output::Implausible { from, .. } => self.implausible.push(from),
+                        Output::TooManyNeighbors { count, max } => self.too_many.push((count, max)),
                         Output::Failed { error, .. } => self.failures.push(error),
                     }
                 }
@@ -227,6 +234,17 @@ impl Node {
                 if let Some(checkpoint) = taken {
                     self.manager.handle_host(now, checkpoint.into());
                 }
+            }
+            AgentToHost::Renew(renew) => {
+                let capture = capture(self.counter, &self.neighbors);
+                let first = self.recorder.renew(now, renew.after, renew.number, capture);
+                let renewed = Renewed {
+                    incarnation: self.recorder.incarnation(),
+                    born: self.recorder.born(),
+                };
+                self.manager.handle_host(now, renewed.into());
+                let first = first.expect("small");
+                self.manager.handle_host(now, first.into());
             }
             AgentToHost::AskNeighbors(_) => {
                 let neighbors = Some(self.neighbors.clone());

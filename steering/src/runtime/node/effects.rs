@@ -75,7 +75,10 @@ impl<S: Service> Node<S> {
 
     fn send_datagram(&mut self, to: NodeId, content: &[u8]) {
         let now = self.look_at_clock();
-        let stamp = self.stamp(to, Lane::Datagram, content);
+        let stamp = match self.peers.contains_key(&to) {
+            true => self.stamp(to, Lane::Datagram, content),
+            false => NO_STAMP,
+        };
         let mut bytes = std::mem::take(&mut self.framed);
         let fits = wire::datagram(&mut bytes, self.me, &stamp, content);
         let passage = self.emulator.datagram(to, bytes.len(), now);
@@ -97,8 +100,8 @@ impl<S: Service> Node<S> {
         let key = match self.streams.youngest(to) {
             Some(key) => key,
             None => {
-                let sending = self.open_channel(to);
                 let address = self.peers.get(&to).copied();
+                let sending = address.map_or(0, |_| self.open_channel(to));
                 self.streams.connect(to, address, sending)
             }
         };
@@ -138,7 +141,9 @@ impl<S: Service> Node<S> {
             return Ok(wire::frame_next(frame, &mut end.sent, content));
         }
         self.with_encoded(message, |node, content| {
-            if node.hook.is_some() {
+            let end = node.streams.end(key);
+            let member = end.is_some_and(|end| end.member);
+            if member && node.hook.is_some() {
                 return node.frame_with_stamp(frame, key, to, content);
             }
             let end = node.streams.end(key);

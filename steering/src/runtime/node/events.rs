@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use scry_protocol::channel::Envelope;
 use scry_protocol::{FilterId, NodeId, Transport};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -20,9 +19,6 @@ use crate::runtime::run::{self, Panicked, Performed};
 use crate::runtime::streams::{Hold, Standing, Waiting};
 use crate::runtime::wire::{self, FRAME_BYTES_MAX};
 use crate::service::Service;
-
-/// How many messages of a connection may wait for one that is held back.
-const WAITING_MAX: usize = 1 << 16;
 
 /// How a message came.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -44,8 +40,13 @@ impl<S: Service> Node<S> {
     /// Takes in what a connection's task has to say, and returns how many events that were.
     pub(super) fn arrive(&mut self, arrival: Arrival) -> Result<usize, End> {
         match arrival {
-            Arrival::Accepted { stream, hello } => {
-                self.streams.accept(stream, &hello);
+            Arrival::Accepted {
+                stream,
+                hello,
+                admission,
+            } => {
+                let member = self.peers.contains_key(&hello.from);
+                self.streams.accept(stream, &hello, member, admission);
                 Ok(1)
             }
             Arrival::Frames { key, frames } => {
@@ -73,9 +74,9 @@ impl<S: Service> Node<S> {
         if end.held.is_none() && !self.emulator.is_cut(end.peer) {
             return self.take(key, what);
         }
-        end.waiting.push_back(what.into_owned());
-        if end.waiting.len() > WAITING_MAX {
-            let peer = end.peer;
+        let peer = end.peer;
+        if !self.streams.keep(key, what.into_owned()) {
+            self.counts.over_limit += 1;
             return self.break_off(peer, "too much waits on it");
         }
         Ok(())
@@ -86,7 +87,7 @@ impl<S: Service> Node<S> {
         while let Some(end) = self.streams.end(key)
             && end.held.is_none()
             && !self.emulator.is_cut(end.peer)
-            && let Some(what) = end.waiting.pop_front()
+            && let Some(what) = end.next_waiting()
         {
             self.take(key, what)?;
             self.handle_own()?;
@@ -144,12 +145,16 @@ impl<S: Service> Node<S> {
         let end = self.streams.end(key).expect("the caller has seen it");
         let (peer, standing) = (end.peer, end.standing);
         let run = standing == Standing::Open
+            && end.member
             && self.unnoted.may_receive(key)
             && self.hook.as_ref().is_none_or(Hook::is_unfiltered);
         if run && let Some(content) = end.came.read_next(content) {
             self.counts.segments_received += 1;
+            let Some(message) = read_message::<S>(content) else {
+                return self.reject_malformed(Origin::Stream(key));
+            };
             self.unnoted.receive(key);
-            return self.offer(Origin::Stream(key), peer, content);
+            return self.offer_message(Origin::Stream(key), peer, message, Some(content));
         }
         self.receive_stamped(key, content)
     }
@@ -160,20 +165,27 @@ impl<S: Service> Node<S> {
     fn receive_stamped(&mut self, key: Key, content: &[u8]) -> Result<(), End> {
         self.note_runs();
         let end = self.streams.end(key).expect("the caller has seen it");
-        let (peer, standing) = (end.peer, end.standing);
+        let (peer, standing, member) = (end.peer, end.standing, end.member);
         let Ok((envelope, content)) = end.came.read(content) else {
-            self.counts.malformed += 1;
-            return self.reject(key, "what came on it is malformed");
+            return self.reject_malformed(Origin::Stream(key));
+        };
+        // What is not understood changes nothing: it may be anybody's.
+        let Some(message) = read_message::<S>(content) else {
+            return self.reject_malformed(Origin::Stream(key));
         };
         if let Some(place) = &envelope.place {
             end.receiving = Some((place.incarnation, place.serial));
         }
         if standing == Standing::Fresh {
-            let sending = self.open_channel(peer);
+            let sending = match member {
+                true => self.open_channel(peer),
+                false => 0,
+            };
             self.streams.mark_open(key, sending);
         }
         self.counts.segments_received += 1;
-        self.receive(Origin::Stream(key), peer, &envelope, content)
+        self.note_receipt(Transport::Stream, peer, member, &envelope);
+        self.offer_message(Origin::Stream(key), peer, message, Some(content))
     }
 
     /// Takes in a datagram. One that is not of this service is dropped.
@@ -187,22 +199,12 @@ impl<S: Service> Node<S> {
             return Ok(());
         }
         self.counts.datagrams_received += 1;
-        self.receive(Origin::Datagram, from, &envelope, content)
-    }
-
-    fn receive(
-        &mut self,
-        origin: Origin,
-        from: NodeId,
-        envelope: &Envelope,
-        content: &[u8],
-    ) -> Result<(), End> {
-        let transport = match origin {
-            Origin::Stream(_) => Transport::Stream,
-            Origin::Datagram | Origin::Own => Transport::Datagram,
+        let Some(message) = read_message::<S>(content) else {
+            return self.reject_malformed(Origin::Datagram);
         };
-        self.note_receipt(transport, from, envelope);
-        self.offer(origin, from, content)
+        let member = self.peers.contains_key(&from);
+        self.note_receipt(Transport::Datagram, from, member, &envelope);
+        self.offer_message(Origin::Datagram, from, message, Some(content))
     }
 
     /// Offers a message that has been noted to its handler.
@@ -212,16 +214,20 @@ impl<S: Service> Node<S> {
         from: NodeId,
         content: &[u8],
     ) -> Result<(), End> {
-        // Whatever the service's own types do with what a peer sent, it is no more than malformed.
-        let read = run::caught(|| rmp_serde::from_slice::<S::Message>(content));
-        let Ok(Ok(message)) = read else {
-            self.counts.malformed += 1;
-            return match origin {
-                Origin::Stream(key) => self.reject(key, "what came on it is malformed"),
-                Origin::Datagram | Origin::Own => Ok(()),
-            };
-        };
-        self.offer_message(origin, from, message, Some(content))
+        match read_message::<S>(content) {
+            Some(message) => self.offer_message(origin, from, message, Some(content)),
+            None => self.reject_malformed(origin),
+        }
+    }
+
+    /// Drops what no node of this service sends, and the connection it came on.
+    #[cold]
+    fn reject_malformed(&mut self, origin: Origin) -> Result<(), End> {
+        self.counts.malformed += 1;
+        match origin {
+            Origin::Stream(key) => self.reject(key, "what came on it is malformed"),
+            Origin::Datagram | Origin::Own => Ok(()),
+        }
     }
 
     /// Offers a message; `content` is how it came over the wire, if it did.
@@ -360,7 +366,7 @@ impl<S: Service> Node<S> {
     fn postpone_end(&mut self, filter: FilterId, key: Key, peer: NodeId, reason: String) {
         let event = lost(peer, &reason);
         if let Some(end) = self.streams.end(key) {
-            end.waiting.push_front(Waiting::Ended(reason));
+            end.put_back(Waiting::Ended(reason));
             end.held = Some(Hold::Filter(filter));
         }
         self.report_ruling(
@@ -410,7 +416,10 @@ impl<S: Service> Node<S> {
             local: &self.local,
             input: &pending.input,
             dice,
-            past: self.hook.as_ref().map_or(&NO_PAST, Hook::past),
+            past: self
+                .hook
+                .as_ref()
+                .map_or(&NO_PAST, |hook| hook.past_to_judge_by(self.clock)),
             again: self.holding.was_refused(&pending.way),
         });
         self.pass_on_notices();
@@ -475,6 +484,11 @@ impl<S: Service> Node<S> {
         run::run(self.me, &self.setup, &mut self.local, input, &mut dice)
             .map_err(|Panicked(said)| End::Panicked(said))
     }
+}
+
+/// Reads a message. Whatever the service's own types do with what a peer sent, it is no more than malformed.
+fn read_message<S: Service>(content: &[u8]) -> Option<S::Message> {
+    run::caught(|| rmp_serde::from_slice(content)).ok()?.ok()
 }
 
 fn lost(peer: NodeId, reason: &str) -> String {

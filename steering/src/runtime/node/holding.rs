@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use crate::capture;
 use crate::context::Dice;
-use crate::hook::{Hook, Kept};
+use crate::hook::Kept;
 use crate::model::event::{Input, InputOf};
 use crate::model::handler::Local;
 use crate::runtime::connection::Key;
@@ -314,7 +314,10 @@ impl<S: Service> Node<S> {
                     local: &self.local,
                     input: &event.pending.input,
                     dice,
-                    past: self.hook.as_ref().map_or(&NO_PAST, Hook::past),
+                    past: self
+                        .hook
+                        .as_ref()
+                        .map_or(&NO_PAST, |hook| hook.past_to_judge_by(self.clock)),
                     again: self.holding.was_refused(&event.pending.way),
                 };
                 let asked = Asked {
@@ -419,7 +422,7 @@ impl<S: Service> Node<S> {
         let Some(end) = self.streams.end(key) else {
             return;
         };
-        end.waiting.push_front(Waiting::Ended(reason));
+        end.put_back(Waiting::Ended(reason));
         end.held = Some(Hold::Postponed);
         let now = Instant::now();
         let lost = &mut self.holding.lost;

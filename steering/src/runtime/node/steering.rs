@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use scry_protocol::channel::Envelope;
 use scry_protocol::filter::Mode;
-use scry_protocol::link::host::{Predicted, PredictionAnswer, Veto};
+use scry_protocol::link::host::{Failure, Predicted, PredictionAnswer, Veto};
 use scry_protocol::{FilterId, Incarnation, NodeId, Transport};
 use tokio::time::Instant;
 
@@ -23,7 +23,8 @@ use crate::runtime::connection::Key;
 use crate::runtime::guard::Notice;
 use crate::runtime::node::events::{Decision, Origin};
 use crate::runtime::node::holding::Holding;
-use crate::runtime::node::{End, Node, epoch_ms};
+use crate::runtime::node::{End, Node};
+use crate::runtime::ports::PortCounts;
 use crate::runtime::report::{Kind, Ruling};
 use crate::runtime::run::{self, Panicked};
 use crate::runtime::streams::{Hold, Streams, Waiting};
@@ -102,8 +103,13 @@ impl Unnoted {
 impl<S: Service> Node<S> {
     /// Begins a life, after the service has started and before anything it wants to send is sent.
     pub(super) fn begin_life(&mut self) {
-        let last = self.streams.incarnation.get();
-        let incarnation = Incarnation::new(epoch_ms().max(last + 1));
+        let clock_ms = self.time_of_day.now_ms();
+        // The lives of one process follow each other whatever becomes of the clock.
+        let last = self.streams.incarnation;
+        let incarnation = match last == Incarnation::default() {
+            true => Incarnation::new(clock_ms),
+            false => last.next(),
+        };
         self.streams.incarnation = incarnation;
         self.held.clear();
         let Some(mut options) = self.hook_options.clone() else {
@@ -111,6 +117,7 @@ impl<S: Service> Node<S> {
         };
         let now = self.clock;
         options.incarnation = incarnation;
+        options.clock_ms = clock_ms;
         if let Some(former) = self.hook.take() {
             options.born = options.born.max(former.number().next());
             options.former_past = Some(former.past().clone());
@@ -122,7 +129,12 @@ impl<S: Service> Node<S> {
         // A state that cannot be written down cannot be checked: the service runs on without.
         let readings = self.stamps.readings(&self.timers, &self.local.timers);
         match capture(self.me, &self.setup, &self.local, &[], &[], &readings) {
-            Ok(captured) => self.hook = Some(Hook::connect(options, now, || captured)),
+            Ok(captured) => {
+                let hook = Hook::connect(options, now, || captured);
+                // If lives are counted on disk, it is that count.
+                self.streams.incarnation = hook.incarnation();
+                self.hook = Some(hook);
+            }
             Err(error) => tracing::error!("no steering: the state cannot be captured: {error}"),
         }
     }
@@ -135,6 +147,7 @@ impl<S: Service> Node<S> {
         }
         self.note_runs();
         self.pass_on_notices();
+        self.tell_port_limits();
         let (me, setup, local, streams) = (self.me, &self.setup, &self.local, &self.streams);
         let (held, holding) = (self.held.as_slice(), &self.holding);
         let (stamps, timers) = (&self.stamps, &self.timers);
@@ -149,6 +162,8 @@ impl<S: Service> Node<S> {
             let kept = kept(held, holding, streams);
             capture_now(me, setup, local, &streams.describe(), &kept, &readings)
         });
+        // It may go on under another one.
+        self.streams.incarnation = hook.incarnation();
         for request in requests {
             match request {
                 Request::Ended(ended) => self.release(ended.filter)?,
@@ -159,7 +174,14 @@ impl<S: Service> Node<S> {
         Ok(())
     }
 
-    fn inform_guard(&mut self, request: Request) -> Result<(), End> {
+    fn inform_guard(&mut self, mut request: Request) -> Result<(), End> {
+        if let Request::Surroundings(surroundings) = &mut request {
+            // What is known of the past does not say which states of others may stand beside this node's.
+            let members = &self.peers;
+            surroundings
+                .neighbors
+                .retain(|neighbor| members.contains_key(&neighbor.node));
+        }
         let answers = match &request {
             Request::Surroundings(surroundings) => surroundings.answers,
             _ => None,
@@ -251,8 +273,22 @@ impl<S: Service> Node<S> {
     }
 
     /// Notes a message before anything is decided about it: the checkpoint that must precede it is taken.
-    pub(super) fn note_receipt(&mut self, transport: Transport, from: NodeId, envelope: &Envelope) {
+    ///
+    /// Who is not a member has no say about numbers and pasts.
+    pub(super) fn note_receipt(
+        &mut self,
+        transport: Transport,
+        from: NodeId,
+        member: bool,
+        envelope: &Envelope,
+    ) {
         self.note_runs();
+        if !member {
+            if let Some(hook) = &mut self.hook {
+                hook.receive_from_stranger(from, envelope);
+            }
+            return;
+        }
         let now = self.clock;
         let (me, setup, local, streams) = (self.me, &self.setup, &self.local, &self.streams);
         let (held, holding) = (self.held.as_slice(), &self.holding);
@@ -263,6 +299,34 @@ impl<S: Service> Node<S> {
                 let kept = kept(held, holding, streams);
                 capture_now(me, setup, local, &streams.describe(), &kept, &readings)
             });
+        }
+    }
+
+    /// Takes over what the ports have counted.
+    pub(super) fn count_refused(&mut self) {
+        let PortCounts { crowded, silent } = self.ports.counts();
+        self.counts.connections_refused = crowded;
+        self.counts.connections_silent = silent;
+    }
+
+    /// Tells the agent what was refused at the ports since it was last told, all in one.
+    fn tell_port_limits(&mut self) {
+        self.count_refused();
+        let (crowded, silent, over_limit) = (
+            self.counts.connections_refused,
+            self.counts.connections_silent,
+            self.counts.over_limit,
+        );
+        let all = crowded + silent + over_limit;
+        if all > self.port_limits_told
+            && let Some(hook) = &mut self.hook
+            && hook.is_report_due(self.clock)
+        {
+            self.port_limits_told = all;
+            let detail = format!(
+                "connections: {crowded} were too many, {silent} said nothing, {over_limit} had too much waiting"
+            );
+            hook.failed_open(Failure::PortLimit, detail);
         }
     }
 
@@ -372,7 +436,7 @@ impl<S: Service> Node<S> {
     ) {
         if let Origin::Stream(key) = origin {
             if let Some(end) = self.streams.end(key) {
-                end.waiting.push_front(Waiting::Offered(content));
+                end.put_back(Waiting::Offered(content));
                 end.held = Some(Hold::Filter(filter));
             }
             return;

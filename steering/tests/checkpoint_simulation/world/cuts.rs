@@ -22,23 +22,26 @@ impl World {
         let Some(surroundings) = &host.surroundings else {
             return Ok(());
         };
-        if self.scenario.damage > 0 || self.scenario.amnesia {
+        if self.scenario.damage > 0 || self.scenario.amnesia || self.is_liar(machine.id) {
             return Ok(());
         }
-        let standing = Cut::of(surroundings).standing(host.recorder.past());
+        let standing = Cut::of(surroundings).standing(host.recorder.past_to_judge_by(self.time()));
         let mut chosen = Vec::new();
         for Standing { node, basis } in standing {
             let neighbor = surroundings.neighbors.iter().find(|n| n.node == node);
             let content = neighbor.and_then(|neighbor| neighbor.body.read().ok());
             match (basis, content) {
                 (Basis::Stale, _) | (_, None) => self.summary.stale += 1,
+                // Nobody else can know what it has not been told: see ARCHITECTURE.md on nodes without a disk.
+                (_, Some(content)) if self.is_liar(node) || self.is_forgotten(node, &content) => {}
                 (Basis::Usable | Basis::Lasting(_), Some(content)) => chosen.push((node, content)),
             }
         }
         let clock = self.ghost.clock(machine.id, machine.life);
-        self.ghost
-            .judge_cut(&clock, &chosen)
-            .map_err(|what| format!("at {} ms, {}: {what}", self.now, machine.id))?;
+        self.ghost.judge_cut(&clock, &chosen).map_err(|what| {
+            let number = host.recorder.number();
+            format!("at {} ms, {} at {number}: {what}", self.now, machine.id)
+        })?;
         self.summary.judged += chosen.len() as u64;
         if let Some((since, events)) = asked
             && events == host.state.events
@@ -48,6 +51,9 @@ impl World {
             for neighbor in present {
                 let found = chosen.iter().find(|(node, _)| *node == neighbor.node);
                 let Some((node, content)) = found else {
+                    if self.scenario.lies.any() {
+                        continue;
+                    }
                     return Err(format!(
                         "{} was just asked and may not count",
                         neighbor.node
@@ -74,9 +80,8 @@ impl World {
             .insert(question, (self.now, host.state.events));
         // As the hook does it: a number that others are not likely to reach by themselves.
         let number = host.recorder.number();
-        let number = number
-            .ahead(u64::from(machine.id.get()) % 7 + 1)
-            .expect("small");
+        let leap = u64::from(machine.id.get()) % 7 + 1;
+        let number = number.ahead(leap).unwrap_or(number);
         let capture = || capture(&host.state, &machine.neighbors);
         let taken = host.recorder.handle_take(now, number, capture);
         if let Some(checkpoint) = taken.expect("a small state") {

@@ -88,6 +88,7 @@ impl World {
         };
         self.summary.crashes += 1;
         machine.durable = host.recorder.number();
+        self.summary.refused_stamps += host.recorder.refused().count();
         let here = machine.id;
         let agent_life = machine.agent_life;
         // What the host wrote to its agent before it crashed still arrives, before the news of its end.

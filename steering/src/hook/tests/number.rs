@@ -1,0 +1,82 @@
+//! What a host keeps of its numbers and lives, and how far that is believed.
+
+use std::path::{Path, PathBuf};
+
+use proptest::prelude::*;
+use scry_protocol::{CheckpointNumber, Incarnation};
+
+use super::rig::Directory;
+use crate::hook::number::{Numbers, parse, write};
+
+const CLOCK_MS: u64 = 1_790_000_000_000;
+
+fn begin(path: &Path, clock_ms: u64) -> Numbers {
+    let path = Some(path.to_owned());
+    let incarnation = Incarnation::new(clock_ms);
+    Numbers::begin(path, clock_ms, incarnation, CheckpointNumber::ZERO)
+}
+
+fn scratch() -> (Directory, PathBuf) {
+    let folder = Directory::new();
+    let path = folder.join("numbers");
+    (folder, path)
+}
+
+#[test]
+fn lives_and_numbers_go_on_whatever_the_clock_says() {
+    let (_folder, path) = scratch();
+    let mut last = begin(&path, CLOCK_MS);
+    for clock_ms in [CLOCK_MS - 86_400_000, 0, CLOCK_MS + 86_400_000, 5] {
+        let reached = last.born().ahead(5_000).expect("small");
+        last.reserve(reached);
+        let mut next = begin(&path, clock_ms);
+        assert!(next.incarnation().is_after(last.incarnation()));
+        assert!(next.born() > reached);
+        assert_eq!(next.take_unfit(), None);
+        last = next;
+    }
+}
+
+#[test]
+fn an_absurd_number_is_not_believed_and_the_next_life_comes_after_the_stored_one() {
+    let (_folder, path) = scratch();
+    let life = Incarnation::new(u64::MAX);
+    write(&path, CheckpointNumber::MAX, life).expect("written");
+    let mut numbers = begin(&path, CLOCK_MS);
+    assert_eq!(numbers.born().get(), CLOCK_MS);
+    assert!(numbers.incarnation().is_after(life));
+    assert!(numbers.take_unfit().is_some());
+    assert_eq!(
+        begin(&path, CLOCK_MS).take_unfit(),
+        None,
+        "it has been begun anew"
+    );
+    // As a version without a check wrote it.
+    std::fs::write(&path, format!("{}\n", 1_u64 << 62)).expect("written");
+    assert_eq!(begin(&path, CLOCK_MS).born().get(), CLOCK_MS);
+}
+
+#[test]
+fn the_file_of_an_earlier_version_is_read() {
+    let (_folder, path) = scratch();
+    std::fs::write(&path, "4711\n").expect("written");
+    assert_eq!(begin(&path, CLOCK_MS).born().get(), 4711);
+}
+
+#[test]
+fn a_damaged_file_is_not_believed() {
+    let (_folder, path) = scratch();
+    begin(&path, CLOCK_MS);
+    let text = std::fs::read_to_string(&path).expect("written");
+    std::fs::write(&path, text.replacen('4', "5", 1)).expect("written");
+    let mut numbers = begin(&path, CLOCK_MS);
+    assert!(numbers.take_unfit().is_some());
+    assert_eq!(numbers.born().get(), CLOCK_MS);
+}
+
+proptest! {
+    #[test]
+    fn what_is_in_the_file_never_panics(text: String) {
+        let _ = parse(&text);
+    }
+}
