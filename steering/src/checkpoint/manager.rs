@@ -393,14 +393,15 @@ impl CheckpointManager {
     }
 
     fn attach(&mut self, now: Time, hello: &Hello) {
-        if self.last_life.replace(hello.incarnation) != Some(hello.incarnation) {
+        let last_life = self.last_life.replace(hello.incarnation);
+        if last_life != Some(hello.incarnation) {
             // The states of a life that is over help nobody, and what is kept must be of one life.
             self.floor = self.floor.max(self.store.newest());
             self.store.clear();
             self.service_bytes = 0;
             self.allowance = Allowance::new(now);
         }
-        if self.floor.get().saturating_sub(hello.number.get()) > allowance::START {
+        if allowance::is_far(hello.number, self.floor) {
             // It did not forget: its number was absurd, and it began anew.
             self.begin_numbers_anew();
         }
@@ -410,6 +411,16 @@ impl CheckpointManager {
         if hello.number <= self.floor && self.floor > CheckpointNumber::ZERO {
             // This life forgot how far the last one was: see `flight` for what may come of it until it is lifted.
             self.ask_host(self.floor.next());
+        }
+        if let Some(after) = last_life
+            && after != hello.incarnation
+            && !hello.incarnation.is_after(after)
+        {
+            // Its clock was set back, and it keeps no disk: others would take what it sends for older than it is. That comes
+            // of a restart and not of what others say, so it does not count against how often they may ask for it.
+            self.renewed = None;
+            let number = None;
+            self.renew_host(now, Renew { after, number });
         }
         if self.neighborhood.asks_service() {
             self.outputs.push_back(Output::Host(

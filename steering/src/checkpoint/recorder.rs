@@ -66,6 +66,8 @@ pub struct Recorder {
     outlived: Option<Incarnation>,
     /// When a member was last further behind than it can be.
     astray: Option<Time>,
+    /// When it last went ahead because of a number that was not believed.
+    leapt: Option<Time>,
     everything: Past,
     /// The greatest number that was far below another one.
     left_behind: CheckpointNumber,
@@ -104,6 +106,7 @@ impl Recorder {
             refused: RefusedStamps::default(),
             outlived: None,
             astray: None,
+            leapt: None,
             everything: Past::up_to(CheckpointNumber::MAX),
             left_behind: CheckpointNumber::ZERO,
             born,
@@ -267,8 +270,7 @@ impl Recorder {
         if forced && !self.allowance.take(now, self.number, envelope.number) {
             self.refused.implausible += 1;
             self.refused.last = Some((from, envelope.number));
-            self.past.receive_unstamped(self.number);
-            return Ok(None);
+            return self.leap(now, capture);
         }
         self.note_distance(now, envelope.number);
         let mut number = envelope.number.max(self.number);
@@ -300,6 +302,28 @@ impl Recorder {
         taken
     }
 
+    /// Makes room before a message of a member whose number is not believed. What that member had heard of others is not
+    /// known, and they may be ahead of this node: it goes above them, and everything up to there lies in its past. So
+    /// neither a state nor a snapshot that shows the message stands beside one that its sender may have seen change.
+    fn leap(
+        &mut self,
+        now: Time,
+        capture: impl FnOnce() -> Capture,
+    ) -> Result<Option<Checkpoint>, WriteCheckpointError> {
+        let lately = |at: Time| now.millis_since(at) < allowance::LEAP_MS;
+        let above = self.number.ahead(allowance::LEAP);
+        let above = above.filter(|above| above.get() <= allowance::FOLLOWED_MAX);
+        let (Some(above), false) = (above, self.leapt.is_some_and(lately)) else {
+            self.past.receive_unstamped(self.number);
+            return Ok(None);
+        };
+        self.leapt = Some(now);
+        self.forced_count += 1;
+        let taken = self.take(now, above, capture).map(Some);
+        self.past.receive_unstamped(above);
+        taken
+    }
+
     /// Tells whether a message comes from a life of its sender that is new and has a number which another life had already:
     /// it keeps no disk, and its clock was set back. Or it is far behind this node: a newcomer, or one that went back while
     /// this node is the one with the absurd number. Or it comes late, which costs little.
@@ -318,9 +342,7 @@ impl Recorder {
 
     /// Notes how far the others are while this node's number is far ahead of theirs, in case it has to go back.
     fn note_distance(&mut self, now: Time, said: CheckpointNumber) {
-        if said > CheckpointNumber::ZERO
-            && self.number.get().saturating_sub(said.get()) > allowance::START
-        {
+        if said > CheckpointNumber::ZERO && allowance::is_far(said, self.number) {
             self.astray = Some(now);
         }
         let (low, high) = (said.min(self.number), said.max(self.number));

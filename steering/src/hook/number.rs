@@ -7,7 +7,7 @@
 //! path touches a disk, and only of hosts that keep one. It survives the end of the process, not of the machine's power.
 //!
 //! What the file says is checked: it carries a check of its own, and a number further ahead than time could have brought it
-//! is not believed. Then the number begins with the time of day, and the incarnation after the stored one.
+//! is not believed. Then the number begins above the time of day, and the incarnation after the stored one.
 //!
 //! Without a file, a life begins with the time of day in both, milliseconds since the epoch: to be passed by then, a former
 //! life would have had to take a thousand checkpoints a second all its life, or its clock to be set back. If it was, the
@@ -56,28 +56,27 @@ impl Numbers {
         least: CheckpointNumber,
     ) -> Self {
         let first = CheckpointNumber::ZERO.next();
-        let from_clock = CheckpointNumber::new(clock_ms).unwrap_or(CheckpointNumber::ZERO);
         let stored = path.as_deref().map_or(Ok(None), read);
         let mut unfit = None;
         let (reserved, incarnation) = match stored {
             Ok(None) if path.is_some() => (first, incarnation),
-            Ok(None) => (from_clock, incarnation),
+            Ok(None) => (allowance::of_clock(clock_ms), incarnation),
             Ok(Some(stored)) => {
                 let incarnation = stored.incarnation.map_or(incarnation, Incarnation::next);
                 let bound = stored.bound;
-                if bound.get() <= clock_ms.saturating_add(allowance::START) {
+                if allowance::is_stored_plausible(bound, clock_ms) {
                     (bound, incarnation)
                 } else {
                     unfit = Some(format!(
                         "{bound} is further than time could have brought it"
                     ));
-                    (from_clock, incarnation)
+                    (allowance::of_clock_if_lost(clock_ms), incarnation)
                 }
             }
             Err(error) => {
                 // How far the former life was is not known; the clock is the best there is.
                 unfit = Some(error.to_string());
-                (from_clock, incarnation)
+                (allowance::of_clock_if_lost(clock_ms), incarnation)
             }
         };
         let born = reserved.max(least).max(first);

@@ -14,9 +14,18 @@ pub(crate) fn absurd_number(chance: &mut Chance) -> CheckpointNumber {
         0 => CheckpointNumber::MAX.get(),
         1 => CheckpointNumber::MAX.get() - chance.below(1 << 20),
         2 => (1 << 61) + chance.below(1 << 60),
-        _ => (1 << 44) + chance.below(1 << 50),
+        _ => (1 << 48) + chance.below(1 << 50),
     };
     CheckpointNumber::new(number).expect("in range")
+}
+
+/// A number that is found on a bad disk: absurd, or far ahead and yet believed.
+pub(crate) fn stored_number(chance: &mut Chance, last: CheckpointNumber) -> CheckpointNumber {
+    if chance.per_mille(500) {
+        return absurd_number(chance);
+    }
+    let ahead = 1 + chance.below(1 << 42);
+    last.ahead(ahead).unwrap_or(CheckpointNumber::MAX)
 }
 
 /// A past full of moments that never were, of all nodes.

@@ -395,9 +395,14 @@ impl World {
             },
             || capture,
         );
-        let former = self.ghost.clock(machine.id, machine.life - 1);
+        // What it kept on disk came of what its last life had heard, unless it keeps none. Who loses its number while lies
+        // have brought the others further than clocks could cannot know that: see ARCHITECTURE.md.
+        let lies = &self.scenario.lies;
+        let former = match lies.clocks || (machine.fell && lies.tells()) {
+            true => Clock::new(),
+            false => self.ghost.clock(machine.id, machine.life - 1),
+        };
         let life = machine.life;
-        // What it kept on disk, if anything, came of what its last life had heard.
         self.ghost.happened(self.now, machine.id, life, 0, &former);
         machine.host = Some(Host {
             state,
@@ -664,9 +669,13 @@ impl World {
             .recorder
             .handle_message(now, name.from, name.transport, &envelope, capture)
             .expect("a small state");
-        // What a node passes on while nobody can follow its number is not ordered: see `scry::checkpoint`.
+        // Lies alone bring an honest node to a number that another one refuses. What such a node passes on of third ones is
+        // not ordered: see `scry::checkpoint`.
         let nothing = Clock::new();
         let clock = match host.recorder.refused().implausible > refused {
+            true if !self.scenario.lies.tells() => {
+                return Err(format!("{} refuses what honest nodes say", machine.id));
+            }
             true => &nothing,
             false => clock,
         };

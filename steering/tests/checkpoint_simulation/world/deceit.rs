@@ -1,6 +1,7 @@
 //! Liars, forgers, absurd disks and faulty clocks in the world, and whether it is well again after them.
 
 use scry::NodeId;
+use scry::checkpoint::allowance;
 use scry_protocol::link::host::{Renew, Renewed};
 use scry_protocol::snapshot::Missing;
 use scry_protocol::{CheckpointNumber, Content, Incarnation, Snapshot, Transport};
@@ -11,8 +12,6 @@ use crate::lies;
 /// How often a host begins another incarnation because of what messages say, at most.
 const RENEW_MS: u64 = 10_000;
 const DAY_MS: u64 = 86_400_000;
-/// The node whose disk goes wrong.
-const BAD_DISK: usize = 1;
 /// The id of nobody.
 const STRANGER: NodeId = NodeId::new(4711);
 
@@ -48,13 +47,22 @@ impl World {
             };
             (life, machine.durable.next())
         };
+        let bad_disk = (1..=lies.bad_disks).contains(&at) && machine.life > 1;
+        let born = match bad_disk && self.chance.per_mille(lies.absurd_disks) {
+            true => {
+                // As the hook reads it. How far its last life was is on no disk any more.
+                let clock_ms = FIRST_CLOCK_MS + now;
+                let stored = lies::stored_number(&mut self.chance, machine.durable);
+                match allowance::is_stored_plausible(stored, clock_ms) {
+                    true => stored,
+                    false => allowance::of_clock_if_lost(clock_ms),
+                }
+            }
+            false => born,
+        };
         machine.process_from = machine.lives.len();
         machine.fell = born <= machine.durable;
         machine.lives.push(life);
-        // One node has the bad disk: of a majority that is led astray nothing is promised.
-        if at == BAD_DISK && machine.life > 1 && self.chance.per_mille(lies.absurd_disks) {
-            return (life, lies::absurd_number(&mut self.chance));
-        }
         (life, born)
     }
 
