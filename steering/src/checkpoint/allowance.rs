@@ -15,8 +15,8 @@ use crate::checkpoint::Time;
 
 /// What a clock may say, in milliseconds since the epoch: it is the year 2109. One that says more is not believed.
 pub const CLOCK_MS_MAX: u64 = 1 << 42;
-/// Up to here every number is believed, as a clock and a disk may bring it about.
-pub const BELIEVED_MAX: u64 = stored_max(CLOCK_MS_MAX);
+/// Up to here every number is believed, as a clock and a lost disk may bring it about.
+pub const BELIEVED_MAX: u64 = if_lost(CLOCK_MS_MAX);
 /// How far a number may rise at once beyond that.
 pub const START: u64 = 1 << 42;
 /// How much further with every millisecond.
@@ -39,26 +39,21 @@ pub fn of_clock(clock_ms: u64) -> CheckpointNumber {
     CheckpointNumber::new(clock_ms.min(CLOCK_MS_MAX)).unwrap_or(CheckpointNumber::ZERO)
 }
 
-/// Returns the number to begin with if the one that was stored is lost: above all that any host has reached by now, even
-/// after others have begun here before, since it rises much faster than numbers do.
+/// Returns the number to begin with if the one that was stored is lost: above all that honest hosts have reached by now,
+/// even after others have begun here before, since it rises much faster than numbers do.
 pub fn of_clock_if_lost(clock_ms: u64) -> CheckpointNumber {
-    CheckpointNumber::new(stored_max(clock_ms)).unwrap_or(CheckpointNumber::ZERO)
+    let clock_ms = of_clock(clock_ms).get();
+    CheckpointNumber::new(if_lost(clock_ms)).unwrap_or(CheckpointNumber::ZERO)
 }
 
-/// Tells whether a number that was stored is one that a host may have reached.
-pub fn is_stored_plausible(number: CheckpointNumber, clock_ms: u64) -> bool {
-    number.get() <= stored_max(clock_ms)
-}
-
-/// The greatest number that is believed of a disk: far above what the time of day stands for, and sixteen more with every
-/// millisecond.
-const fn stored_max(clock_ms: u64) -> u64 {
-    let clock_ms = if clock_ms < CLOCK_MS_MAX {
-        clock_ms
-    } else {
-        CLOCK_MS_MAX
-    };
+/// Far above what the time of day stands for, and sixteen more with every millisecond.
+const fn if_lost(clock_ms: u64) -> u64 {
     (1 << 44) + 16 * clock_ms
+}
+
+/// Tells whether a number that was stored is one that a host may have reached: one that all others follow.
+pub fn is_stored_plausible(number: CheckpointNumber) -> bool {
+    number.get() <= BELIEVED_MAX + START
 }
 
 /// Tells whether two numbers are so far apart that those at the lower one do not follow to the greater.
@@ -122,14 +117,10 @@ mod tests {
         let now = Time::from_millis(7);
         let mut allowance = Allowance::new(now);
         for clock_ms in [0, 5, 1_790_000_000_000, 253_402_300_799_000, u64::MAX] {
-            for stored in [1, 1 << 41, BELIEVED_MAX, 1 << 50, 1 << 61] {
-                let stored = number(stored);
-                let born = match is_stored_plausible(stored, clock_ms) {
-                    true => stored,
-                    false => of_clock_if_lost(clock_ms),
-                };
+            for born in [of_clock(clock_ms), of_clock_if_lost(clock_ms)] {
                 assert!(allowance.take(now, number(1), born), "{clock_ms}: {born}");
                 assert!(!is_far(number(1), born));
+                assert!(is_stored_plausible(born));
             }
         }
     }
@@ -139,7 +130,7 @@ mod tests {
         let now = Time::from_millis(7);
         let mut allowance = Allowance::new(now);
         let far = number(BELIEVED_MAX + START);
-        assert!(allowance.take(now, number(1), far));
+        assert!(is_stored_plausible(far) && allowance.take(now, number(1), far));
         // Ten days alone, while the others took a thousand a second.
         let later = now.after_millis(864_000_000);
         let ahead = far.ahead(864_000_000).expect("in range");

@@ -623,14 +623,20 @@ mod tests {
             number: CheckpointNumber::MAX,
             ..stamped(1)
         };
-        recorder
-            .handle_message(NOW, PEER, Transport::Datagram, &absurd, capture(0))
-            .expect("small");
+        // What its sender had heard is not known: this node goes above it, and not again at once.
+        let above = number(1).ahead(allowance::LEAP).expect("in range");
+        for first in [true, false] {
+            let taken = recorder
+                .handle_message(NOW, PEER, Transport::Datagram, &absurd, capture(0))
+                .expect("small");
+            assert_eq!(taken.is_some(), first);
+            assert_eq!(recorder.number(), above);
+            assert_eq!(recorder.past().floor(), above);
+        }
         recorder.handle_stranger(NodeId::new(77), CheckpointNumber::MAX);
         let refused = recorder.refused();
-        assert_eq!((refused.implausible, refused.strangers), (1, 1));
-        assert_eq!(recorder.number(), number(1));
-        assert_eq!(recorder.past().floor(), number(1));
+        assert_eq!((refused.implausible, refused.strangers), (2, 1));
+        assert_eq!(recorder.number(), above);
     }
 
     #[test]

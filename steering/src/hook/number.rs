@@ -6,7 +6,7 @@
 //! is used, so about once in [`RESERVED`] checkpoints, or when a peer is ahead by as much; that is the one moment the event
 //! path touches a disk, and only of hosts that keep one. It survives the end of the process, not of the machine's power.
 //!
-//! What the file says is checked: it carries a check of its own, and a number further ahead than time could have brought it
+//! What the file says is checked: it carries a check of its own, and a number that not everybody would follow
 //! is not believed. Then the number begins above the time of day, and the incarnation after the stored one.
 //!
 //! Without a file, a life begins with the time of day in both, milliseconds since the epoch: to be passed by then, a former
@@ -64,12 +64,10 @@ impl Numbers {
             Ok(Some(stored)) => {
                 let incarnation = stored.incarnation.map_or(incarnation, Incarnation::next);
                 let bound = stored.bound;
-                if allowance::is_stored_plausible(bound, clock_ms) {
+                if allowance::is_stored_plausible(bound) {
                     (bound, incarnation)
                 } else {
-                    unfit = Some(format!(
-                        "{bound} is further than time could have brought it"
-                    ));
+                    unfit = Some(format!("{bound} is further than an honest one can be"));
                     (allowance::of_clock_if_lost(clock_ms), incarnation)
                 }
             }

@@ -19,15 +19,6 @@ pub(crate) fn absurd_number(chance: &mut Chance) -> CheckpointNumber {
     CheckpointNumber::new(number).expect("in range")
 }
 
-/// A number that is found on a bad disk: absurd, or far ahead and yet believed.
-pub(crate) fn stored_number(chance: &mut Chance, last: CheckpointNumber) -> CheckpointNumber {
-    if chance.per_mille(500) {
-        return absurd_number(chance);
-    }
-    let ahead = 1 + chance.below(1 << 42);
-    last.ahead(ahead).unwrap_or(CheckpointNumber::MAX)
-}
-
 /// A past full of moments that never were, of all nodes.
 fn absurd_past(chance: &mut Chance, nodes: u32, number: CheckpointNumber) -> Past {
     let mut past = Past::up_to(number.previous());

@@ -144,6 +144,7 @@ pub(super) fn options(socket: &Path) -> Options {
     let mut options = Options::new(ME, "test", "1");
     options.born = 1u32.into();
     options.incarnation = scry_protocol::Incarnation::new(1);
+    options.clock_ms = 1;
     options.socket = Some(socket.to_owned());
     options.backoff.least_ms = 1;
     options

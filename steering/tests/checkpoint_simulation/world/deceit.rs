@@ -51,12 +51,9 @@ impl World {
         let born = match bad_disk && self.chance.per_mille(lies.absurd_disks) {
             true => {
                 // As the hook reads it. How far its last life was is on no disk any more.
-                let clock_ms = FIRST_CLOCK_MS + now;
-                let stored = lies::stored_number(&mut self.chance, machine.durable);
-                match allowance::is_stored_plausible(stored, clock_ms) {
-                    true => stored,
-                    false => allowance::of_clock_if_lost(clock_ms),
-                }
+                let stored = lies::absurd_number(&mut self.chance);
+                assert!(!allowance::is_stored_plausible(stored), "{stored}");
+                allowance::of_clock_if_lost(FIRST_CLOCK_MS + now)
             }
             false => born,
         };

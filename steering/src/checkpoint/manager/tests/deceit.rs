@@ -5,7 +5,7 @@ use scry_protocol::link::peer::{PeerMessage, Refused, Request, RequestId};
 use scry_protocol::snapshot::{Reason, Refusal};
 
 use super::*;
-use crate::checkpoint::allowance::START;
+use crate::checkpoint::allowance::{BELIEVED_MAX, START};
 
 fn far(number: u64) -> CheckpointNumber {
     CheckpointNumber::new(number).expect("in range")
@@ -94,7 +94,7 @@ fn whom_most_take_for_a_mistake_goes_back_to_them() {
 #[test]
 fn a_newcomer_follows_when_most_are_far_ahead() {
     let mut world = World::new(4, &quiet());
-    let number = far(START * 8);
+    let number = far(BELIEVED_MAX + 2 * START);
     for id in 1..4 {
         bring(&mut world, id, number);
     }
@@ -110,7 +110,7 @@ fn a_newcomer_follows_when_most_are_far_ahead() {
 #[test]
 fn one_that_is_far_ahead_is_not_followed() {
     let mut world = World::new(4, &quiet());
-    bring(&mut world, 3, far(START * 8));
+    bring(&mut world, 3, far(BELIEVED_MAX + 2 * START));
     world.gather(0);
     world.deliver();
     let snapshot = world.snapshot();
