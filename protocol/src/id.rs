@@ -138,8 +138,25 @@ impl Incarnation {
         distance > 0 && distance <= Self::APART_MAX
     }
 
-    /// Five hundred years, in milliseconds.
-    const APART_MAX: u64 = 1 << 44;
+    /// Five hundred years, in units of [`of_clock`](Self::of_clock).
+    const APART_MAX: u64 = 1 << 56;
+    /// How much of a life's name is chance.
+    const CHANCE_BITS: u32 = 12;
+
+    /// Names a life that begins at a time of day, in milliseconds since the epoch, of a node that keeps no disk. Chance tells
+    /// it from another that began when the clock said the same.
+    pub const fn of_clock(clock_ms: u64, chance: u64) -> Self {
+        let chance = chance & ((1 << Self::CHANCE_BITS) - 1);
+        Self((clock_ms << Self::CHANCE_BITS) | chance)
+    }
+
+    /// Returns a life that comes after this one. Chance tells it from others that did, if this one was read from a disk
+    /// that somebody had set back.
+    #[must_use]
+    pub const fn next_by(self, chance: u64) -> Self {
+        let chance = chance & ((1 << Self::CHANCE_BITS) - 1);
+        Self(self.0.wrapping_add(1 + chance))
+    }
 
     /// Returns the life that follows.
     #[must_use]
@@ -177,7 +194,17 @@ mod tests {
             assert!(!life.is_after(life));
             let far = Incarnation::new(life.get().wrapping_add(1 << 60));
             assert!(!life.is_after(far) && !far.is_after(life));
+            for chance in [0, 1, u64::MAX] {
+                assert!(life.next_by(chance).is_after(life));
+            }
         }
+        let (now_ms, year_ms) = (1_790_000_000_000, 31_557_600_000);
+        let now = Incarnation::of_clock(now_ms, 0);
+        for years in 1..50 {
+            let later = Incarnation::of_clock(now_ms + years * year_ms, u64::MAX);
+            assert!(later.is_after(now) && !now.is_after(later));
+        }
+        assert_ne!(now, Incarnation::of_clock(now_ms, 1));
     }
 
     #[test]

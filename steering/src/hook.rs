@@ -105,9 +105,11 @@ pub struct Options {
     pub service: String,
     /// The service's version: agents share paths only between equal ones.
     pub version: String,
-    /// Which life of the node this is, if there is no file of numbers that says so: the time of day, unless somebody counts
-    /// lives better.
+    /// Which life of the node this is, if there is no file of numbers that says so: of the time of day and chance, unless
+    /// somebody counts lives better.
     pub incarnation: Incarnation,
+    /// Tells the life that follows the one in the file of numbers from others that followed it.
+    pub chance: u64,
     /// The time of day in milliseconds since the epoch. A host without a file of numbers begins with it.
     pub clock_ms: u64,
     /// The least number to begin with.
@@ -138,12 +140,15 @@ impl Options {
     /// Makes options for a node that starts now, without an agent.
     pub fn new(node: NodeId, service: impl Into<String>, version: impl Into<String>) -> Self {
         let since_epoch = std::time::UNIX_EPOCH.elapsed().unwrap_or_default();
+        let clock_ms = since_epoch.as_millis() as u64;
+        let chance = chance();
         Self {
             node,
             service: service.into(),
             version: version.into(),
-            incarnation: Incarnation::new(since_epoch.as_millis() as u64),
-            clock_ms: since_epoch.as_millis() as u64,
+            incarnation: Incarnation::of_clock(clock_ms, chance),
+            chance,
+            clock_ms,
             born: CheckpointNumber::ZERO,
             numbers: None,
             socket: None,
@@ -210,6 +215,7 @@ impl Hook {
             options.numbers.clone(),
             options.clock_ms,
             options.incarnation,
+            options.chance,
             options.born,
         );
         let unfit = numbers.take_unfit();
@@ -756,6 +762,12 @@ impl Drop for Hook {
     fn drop(&mut self) {
         self.say_goodbye();
     }
+}
+
+/// Returns something that is different in every process.
+fn chance() -> u64 {
+    use std::hash::{BuildHasher, RandomState};
+    RandomState::new().hash_one(std::process::id())
 }
 
 /// Leaves out the neighbors that are too many for a frame, and returns how many there were then; else zero.

@@ -18,7 +18,7 @@ use crate::cli::node::printer::Printer;
 use crate::cli::{EXIT_FINE, EXIT_PANIC, EXIT_SYSTEM, EXIT_USAGE, check};
 use crate::hook;
 use crate::program::Program;
-use crate::runtime::{self, DiskOptions, Emulation, End, Kind, Options};
+use crate::runtime::{self, DiskOptions, Emulation, End, Kind, Options, TimeOfDay};
 use crate::safety::SafetyCheck;
 
 /// How long a reader of what was said last is waited for.
@@ -97,6 +97,10 @@ pub struct Node {
         help_heading = "Emulated links"
     )]
     rate_kbps: u64,
+
+    /// A file with milliseconds that are added to the time of day, looked at whenever that is read: a clock that is wrong.
+    #[arg(long, value_name = "FILE", help_heading = "Emulated clock")]
+    clock_offset: Option<PathBuf>,
 
     /// Print a line of JSON for every event. Nobody waits for a reader: what is not read in time is left out, and a line
     /// `{"kind":"missed","count":…}` says how much.
@@ -238,7 +242,21 @@ fn options<S: Program>(arguments: &Node) -> Result<Options<S>, Vec<String>> {
         },
         hook: Some(hook),
         guard: Some(Box::new(SafetyCheck::new(arguments.id, None))),
+        time_of_day: time_of_day(arguments.clock_offset.clone()),
         ..Options::new(arguments.id, setup)
+    })
+}
+
+/// Reads the machine's clock, wrong by as much as the file says. Without one, or if it says nothing, it is right.
+fn time_of_day(offset: Option<PathBuf>) -> TimeOfDay {
+    let machine = TimeOfDay::of_machine();
+    let Some(file) = offset else {
+        return machine;
+    };
+    TimeOfDay::new(move || {
+        let text = std::fs::read_to_string(&file).unwrap_or_default();
+        let offset_ms: i64 = text.trim().parse().unwrap_or(0);
+        machine.now_ms().saturating_add_signed(offset_ms)
     })
 }
 

@@ -9,10 +9,10 @@
 //! What the file says is checked: it carries a check of its own, and a number that not everybody would follow
 //! is not believed. Then the number begins above the time of day, and the incarnation after the stored one.
 //!
-//! Without a file, a life begins with the time of day in both, milliseconds since the epoch: to be passed by then, a former
-//! life would have had to take a thousand checkpoints a second all its life, or its clock to be set back. If it was, the
-//! first message of a peer that remembers lifts the number, and the hook begins an incarnation after the one that is
-//! remembered (`Recorder::renew`).
+//! Without a file, a life begins with the time of day in both: to be passed by then, a former life would have had to take a
+//! thousand checkpoints a second all its life, or its clock to be set back. If it was, its agent or the first message of a
+//! peer that remembers lifts the number, and the hook begins an incarnation after the one that is remembered
+//! (`Recorder::renew`). Part of every incarnation is chance, so that none is had twice.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -48,11 +48,12 @@ pub(super) struct Stored {
 
 impl Numbers {
     /// Decides the number a life begins with, at least the given one, and which life it is: the given one unless the file
-    /// knows of others.
+    /// knows of others; then one after those, by chance.
     pub(super) fn begin(
         path: Option<PathBuf>,
         clock_ms: u64,
         incarnation: Incarnation,
+        chance: u64,
         least: CheckpointNumber,
     ) -> Self {
         let first = CheckpointNumber::ZERO.next();
@@ -62,7 +63,7 @@ impl Numbers {
             Ok(None) if path.is_some() => (first, incarnation),
             Ok(None) => (allowance::of_clock(clock_ms), incarnation),
             Ok(Some(stored)) => {
-                let incarnation = stored.incarnation.map_or(incarnation, Incarnation::next);
+                let incarnation = stored.incarnation.map_or(incarnation, |last| last.next_by(chance));
                 let bound = stored.bound;
                 if allowance::is_stored_plausible(bound) {
                     (bound, incarnation)

@@ -31,7 +31,8 @@ impl TimeOfDay {
         })
     }
 
-    pub(super) fn now_ms(&self) -> u64 {
+    /// Returns the time of day, in milliseconds since the epoch.
+    pub fn now_ms(&self) -> u64 {
         (self.0)()
     }
 }

@@ -12,8 +12,9 @@ const CLOCK_MS: u64 = 1_790_000_000_000;
 
 fn begin(path: &Path, clock_ms: u64) -> Numbers {
     let path = Some(path.to_owned());
-    let incarnation = Incarnation::new(clock_ms);
-    Numbers::begin(path, clock_ms, incarnation, CheckpointNumber::ZERO)
+    let (chance, least) = (clock_ms.wrapping_mul(0x9e37_79b9), CheckpointNumber::ZERO);
+    let incarnation = Incarnation::of_clock(clock_ms, chance);
+    Numbers::begin(path, clock_ms, incarnation, chance, least)
 }
 
 fn scratch() -> (Directory, PathBuf) {
@@ -58,6 +59,18 @@ fn an_absurd_number_is_not_believed_and_the_next_life_comes_after_the_stored_one
         later.born() > numbers.born(),
         "above what was reached meanwhile"
     );
+}
+
+/// Two processes begin with the same file: what one of them wrote is gone.
+#[test]
+fn a_file_that_was_set_back_gives_no_life_twice() {
+    let (_folder, path) = scratch();
+    begin(&path, CLOCK_MS);
+    let backup = std::fs::read(&path).expect("written");
+    let one = begin(&path, CLOCK_MS + 1_000);
+    std::fs::write(&path, backup).expect("written");
+    let other = begin(&path, CLOCK_MS + 2_000);
+    assert_ne!(one.incarnation(), other.incarnation());
 }
 
 #[test]

@@ -23,7 +23,7 @@ use crate::runtime::connection::Key;
 use crate::runtime::guard::Notice;
 use crate::runtime::node::events::{Decision, Origin};
 use crate::runtime::node::holding::Holding;
-use crate::runtime::node::{End, Node};
+use crate::runtime::node::{End, Node, random_seed};
 use crate::runtime::ports::PortCounts;
 use crate::runtime::report::{Kind, Ruling};
 use crate::runtime::run::{self, Panicked};
@@ -107,7 +107,7 @@ impl<S: Service> Node<S> {
         // The lives of one process follow each other whatever becomes of the clock.
         let last = self.streams.incarnation;
         let incarnation = match last == Incarnation::default() {
-            true => Incarnation::new(clock_ms),
+            true => Incarnation::of_clock(clock_ms, random_seed()),
             false => last.next(),
         };
         self.streams.incarnation = incarnation;
