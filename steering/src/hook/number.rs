@@ -63,7 +63,9 @@ impl Numbers {
             Ok(None) if path.is_some() => (first, incarnation),
             Ok(None) => (allowance::of_clock(clock_ms), incarnation),
             Ok(Some(stored)) => {
-                let incarnation = stored.incarnation.map_or(incarnation, |last| last.next_by(chance));
+                let incarnation = stored
+                    .incarnation
+                    .map_or(incarnation, |last| last.next_by(chance));
                 let bound = stored.bound;
                 if allowance::is_stored_plausible(bound) {
                     (bound, incarnation)

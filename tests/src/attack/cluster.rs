@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use serde_json::json;
 
 use super::agent::Settings;
-use super::node::Start;
+use super::node::{Start, set_clock};
 use super::{Agent, Node, Scratch, arena, until};
 
 /// Nodes without agents whose pace says how busy the machine is.
@@ -25,6 +25,12 @@ pub struct Plan {
     settings: Settings,
     arguments: Vec<String>,
     environment: Vec<(String, String)>,
+    disks: bool,
+    /// By node: how far its clock is ahead, and what is in its file of numbers.
+    clocks: Vec<(u32, i64)>,
+    numbers: Vec<(u32, String)>,
+    /// Whether the attacker's agent is left without its node.
+    free_agent: bool,
 }
 
 impl Default for Plan {
@@ -56,7 +62,39 @@ impl Plan {
             settings,
             arguments: Vec::new(),
             environment: Vec::new(),
+            disks: true,
+            clocks: Vec::new(),
+            numbers: Vec::new(),
+            free_agent: false,
         }
+    }
+
+    /// Starts nodes that keep nothing over restarts.
+    #[must_use]
+    pub fn without_disks(mut self) -> Self {
+        self.disks = false;
+        self
+    }
+
+    /// Starts a node with its clock so far ahead of the machine's.
+    #[must_use]
+    pub fn clock(mut self, id: u32, ahead_ms: i64) -> Self {
+        self.clocks.push((id, ahead_ms));
+        self
+    }
+
+    /// Starts a node that finds this in its file of numbers.
+    #[must_use]
+    pub fn stored_number(mut self, id: u32, text: &str) -> Self {
+        self.numbers.push((id, text.to_owned()));
+        self
+    }
+
+    /// Leaves the attacker's agent without its node, so that the case may speak for that.
+    #[must_use]
+    pub fn free_agent(mut self) -> Self {
+        self.free_agent = true;
+        self
     }
 
     /// Sets something in every agent's configuration, by its dotted name: `set("safety.isolate", "\"clone\"")`.
@@ -110,19 +148,17 @@ impl Plan {
         for agent in &agents {
             agent.reload(&self.settings_of(&scratch.0, agent.id, &known));
         }
-        let measured = &ids[..ids.len() - 1];
-        let nodes = ids.iter().map(|&id| {
-            let folder = scratch.0.join(format!("n{id}"));
-            Arc::new(Node::start(&Start {
-                id,
-                folder: &folder,
-                members: &ids,
-                partners: measured,
-                agent: Some(folder.join("host.sock")),
-                arguments: &self.arguments,
-                environment: &self.environment,
-            }))
-        });
+        for (id, ahead_ms) in &self.clocks {
+            set_clock(&scratch.0.join(format!("n{id}")), *ahead_ms);
+        }
+        for (id, text) in &self.numbers {
+            let disk = scratch.0.join(format!("n{id}")).join("disk");
+            std::fs::create_dir_all(&disk).unwrap();
+            std::fs::write(disk.join("numbers"), text).unwrap();
+        }
+        let nodes = ids
+            .iter()
+            .map(|&id| Arc::new(self.start_node(&scratch.0, id)));
         let nodes: Vec<Arc<Node>> = nodes.collect();
         let reference = REFERENCE.map(|id| {
             Arc::new(Node::start(&Start {
@@ -131,6 +167,7 @@ impl Plan {
                 members: &REFERENCE,
                 partners: &REFERENCE,
                 agent: None,
+                disk: true,
                 arguments: &[],
                 environment: &[],
             }))
@@ -147,6 +184,22 @@ impl Plan {
         };
         cluster.wait_until_ready();
         cluster
+    }
+
+    fn start_node(&self, root: &Path, id: u32) -> Node {
+        let folder = root.join(format!("n{id}"));
+        let ids: Vec<u32> = (1..=self.nodes).collect();
+        let has_agent = !(self.free_agent && id == self.nodes);
+        Node::start(&Start {
+            id,
+            folder: &folder,
+            members: &ids,
+            partners: &ids[..ids.len() - 1],
+            agent: has_agent.then(|| folder.join("host.sock")),
+            disk: self.disks,
+            arguments: &self.arguments,
+            environment: &self.environment,
+        })
     }
 
     fn settings_of(&self, root: &Path, id: u32, known: &[(u32, SocketAddr)]) -> Settings {
@@ -237,9 +290,22 @@ impl Cluster {
         self.plan.settings_of(&self.scratch.0, id, &known)
     }
 
+    /// Ends a node's process and starts it again, with what it kept and with its clock so far ahead.
+    pub fn restart(&mut self, id: u32, ahead_ms: i64) {
+        let at = self.nodes.iter().position(|node| node.id == id).unwrap();
+        self.nodes[at].kill();
+        self.nodes[at].set_clock(ahead_ms);
+        self.nodes[at] = Arc::new(self.plan.start_node(&self.scratch.0, id));
+        introduce(&self.nodes);
+    }
+
     /// Waits until every agent has its host, its checker, and a snapshot without anybody missing.
     fn wait_until_ready(&self) {
-        for agent in &self.agents {
+        let hosted = match self.plan.free_agent {
+            true => &self.agents[..self.agents.len() - 1],
+            false => &self.agents,
+        };
+        for agent in hosted {
             until("host, checker and a whole snapshot", || {
                 let status = agent.status();
                 let has_host = !status["steering"]["host"].is_null();

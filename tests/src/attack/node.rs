@@ -14,6 +14,15 @@ use serde_json::{Value, json};
 
 use super::{WAIT, arena, until};
 
+/// Says by how many milliseconds a node's clock is wrong.
+const CLOCK: &str = "clock";
+
+/// Sets a clock that is read by the node of a folder, this far ahead of the machine's.
+pub(super) fn set_clock(folder: &Path, ahead_ms: i64) {
+    std::fs::create_dir_all(folder).unwrap();
+    std::fs::write(folder.join(CLOCK), ahead_ms.to_string()).unwrap();
+}
+
 /// What a node answers: what it did, or why not.
 pub type Answer = Result<Value, String>;
 
@@ -46,6 +55,8 @@ pub struct Start<'a> {
     pub partners: &'a [u32],
     /// The socket of its agent.
     pub agent: Option<PathBuf>,
+    /// Whether it keeps anything over restarts.
+    pub disk: bool,
     /// More words for its command line.
     pub arguments: &'a [String],
     /// Variables for its environment.
@@ -66,8 +77,8 @@ impl Node {
         let mut command = arena();
         command
             .args(["node", "--control", "--id", &id.to_string()])
-            .args(["--setup", &setup.to_string(), "--disk"])
-            .arg(folder.join("disk"))
+            .args(["--setup", &setup.to_string(), "--clock-offset"])
+            .arg(folder.join(CLOCK))
             .args(start.arguments)
             .env("ARENA_NODE", id.to_string())
             .envs(start.environment.iter().cloned())
@@ -76,6 +87,9 @@ impl Node {
             .stderr(log);
         if let Some(agent) = &start.agent {
             command.arg("--agent").arg(agent);
+        }
+        if start.disk {
+            command.arg("--disk").arg(folder.join("disk"));
         }
         let mut process = command.spawn().unwrap();
         let waiting = Waiting::default();
@@ -142,6 +156,23 @@ impl Node {
             let state = self.state();
             state["open"].as_object().unwrap().is_empty().then_some(())
         });
+    }
+
+    /// Resets it: it begins anew with what it kept.
+    pub fn reset(&self) {
+        self.order(&json!({ "reset": { "notice": true } })).unwrap();
+    }
+
+    /// Sets its clock so far ahead of the machine's.
+    pub fn set_clock(&self, ahead_ms: i64) {
+        set_clock(&self.folder, ahead_ms);
+    }
+
+    /// Ends its process without a word.
+    pub fn kill(&self) {
+        let mut process = self.process.lock().unwrap();
+        process.kill().unwrap();
+        process.wait().unwrap();
     }
 
     /// Returns its process id.

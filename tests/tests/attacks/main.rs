@@ -10,7 +10,8 @@
 //! | module | what is attacked with |
 //! |---|---|
 //! | [`bytes`] | a neighbor's state, on which the service's own types panic, loop or abort when they read it |
-//! | [`numbers`] | stamps with numbers that cannot be true |
+//! | [`numbers`] | numbers and incarnations that cannot be true: in stamps, between agents, on a disk |
+//! | [`clocks`] | clocks days apart, set back and forward in mid-run |
 //! | [`bounds`] | connections to the nodes' own ports that are too many, silent or slow |
 //! | [`judgements`] | a neighbor's state, on which properties and handlers do |
 //! | [`switch`] | a broken configuration, a lost key, a stopped agent, while somebody throws the switch |
@@ -38,6 +39,7 @@
 
 mod bounds;
 mod bytes;
+mod clocks;
 mod judgements;
 mod numbers;
 mod switch;
