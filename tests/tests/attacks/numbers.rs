@@ -118,11 +118,13 @@ fn one_datagram_in_a_members_name_does_not_end_prediction() {
     meter.assert_withstood();
 }
 
-/// Lives that nobody has had, with numbers that can be true.
+/// A life that nobody has had, a little after that of the node it is said to be of, with a number that can be true.
 fn other_lives(cluster: &Cluster) -> Envelope {
     let numbers = cluster.agents.iter().map(|it| number_of(&it.status()));
     let number = number(numbers.max().expect("there are agents") + 1);
-    let life = Incarnation::new(u64::MAX);
+    let status = cluster.agent(cluster.attacker().id).status();
+    let life = status["steering"]["host"]["incarnation"].as_u64();
+    let life = Incarnation::new(life.expect("it has a host") + 7);
     let mut past = Past::default();
     for node in &cluster.nodes {
         past.note(NodeId::new(node.id), Moment { life, number });
