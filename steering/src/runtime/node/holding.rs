@@ -238,7 +238,8 @@ impl<S: Service> Node<S> {
     }
 
     fn past(&self) -> &Past {
-        self.hook.as_ref().map_or(&NO_PAST, Hook::past)
+        let hook = self.hook.as_ref();
+        hook.map_or(&NO_PAST, |hook| hook.past_to_judge_by(self.clock))
     }
 
     /// Returns how long an event may be held from now, if that is long enough to ask anybody.
