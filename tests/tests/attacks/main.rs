@@ -10,6 +10,8 @@
 //! | module | what is attacked with |
 //! |---|---|
 //! | [`bytes`] | a neighbor's state, on which the service's own types panic, loop or abort when they read it |
+//! | [`flood`] | frames, connections and handshakes without end |
+//! | [`bounds_admin`] | connections to the interface of operators |
 //! | [`judgements`] | a neighbor's state, on which properties and handlers do |
 //! | [`switch`] | a broken configuration, a lost key, a stopped agent, while somebody throws the switch |
 //!
@@ -34,6 +36,8 @@
 //! nodes without agents, which nobody attacks and which are asked in the same way at the same time; and what seems too slow is measured
 //! again a few times, while the attack goes on.
 
+mod bounds_admin;
 mod bytes;
+mod flood;
 mod judgements;
 mod switch;
