@@ -48,6 +48,15 @@ fn a_state_on_which_reading_panics_is_left_out_by_the_speculator() {
 }
 
 #[test]
+fn a_state_that_never_ends_being_read_is_left_out_by_the_speculator() {
+    withstand(
+        isolated("speculator"),
+        "ReadLoops",
+        "surroundings-unreadable",
+    );
+}
+
+#[test]
 fn a_state_on_which_reading_panics_is_left_out_on_clones() {
     withstand(isolated("clone"), "ReadPanics", "surroundings-unreadable");
 }

@@ -51,6 +51,11 @@ fn a_property_that_never_ends_on_a_neighbors_state_does_not_stop_clones() {
 }
 
 #[test]
+fn a_property_that_never_ends_on_a_neighbors_state_is_told_by_the_speculator() {
+    withstand(isolated("speculator"), "JudgeLoops", "property-late");
+}
+
+#[test]
 fn a_property_that_aborts_on_a_neighbors_state_refuses_nothing() {
     withstand(isolated("speculator"), "JudgeAborts", "property-panicked");
 }
