@@ -126,6 +126,8 @@ impl Node {
                 },
             }
         }
+        // First of all: it ends while the rest is put in order.
+        self.checker.stop();
         let now = self.now();
         self.manager.handle_shutdown(now);
         self.perform();
