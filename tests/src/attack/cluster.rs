@@ -1,4 +1,4 @@
-//! A cluster: nodes with agents, one of them the attacker, and two nodes beside it that nobody attacks.
+//! A cluster: nodes with agents, one of them the attacker, and beside it the same again, which nobody attacks.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -10,8 +10,9 @@ use super::agent::Settings;
 use super::node::Start;
 use super::{Agent, Node, Scratch, arena, until};
 
-/// Nodes without agents whose pace says how busy the machine is.
-const REFERENCE: [u32; 2] = [101, 102];
+/// What is added to a node's id to get that of its twin in the cluster that nobody attacks, whose pace says how busy the
+/// machine is.
+const TWIN: u32 = 100;
 /// Whom certificates are made for beside the nodes: holders of a certificate that no agent knows.
 const OUTSIDERS: [u32; 2] = [8, 9];
 
@@ -94,7 +95,24 @@ impl Plan {
         let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let scratch = Scratch::new();
         let ids: Vec<u32> = (1..=self.nodes).collect();
-        make_certificates(&scratch.0, &ids);
+        let twins: Vec<u32> = ids.iter().map(|id| id + TWIN).collect();
+        make_certificates(&scratch.0, &[&ids[..], &twins[..]].concat());
+        let attacked = self.start_group(&scratch.0, &ids);
+        let control = self.start_group(&scratch.0, &twins);
+        let cluster = Cluster {
+            nodes: attacked.nodes,
+            agents: attacked.agents,
+            control,
+            plan: self,
+            scratch,
+            _alone: alone,
+        };
+        cluster.wait_until_ready();
+        cluster
+    }
+
+    /// Starts nodes with agents that know each other and nobody else.
+    fn start_group(&self, root: &Path, ids: &[u32]) -> Group {
         let nowhere: Vec<(u32, SocketAddr)> = ids
             .iter()
             .map(|&id| (id, ([127, 0, 0, 1], 1).into()))
@@ -102,21 +120,21 @@ impl Plan {
         let agents: Vec<Agent> = ids
             .iter()
             .map(|&id| {
-                let folder = scratch.0.join(format!("n{id}"));
-                Agent::start(id, &folder, &self.settings_of(&scratch.0, id, &nowhere))
+                let folder = root.join(format!("n{id}"));
+                Agent::start(id, &folder, &self.settings_of(root, id, &nowhere))
             })
             .collect();
         let known: Vec<(u32, SocketAddr)> = agents.iter().map(|it| (it.id, it.address)).collect();
         for agent in &agents {
-            agent.reload(&self.settings_of(&scratch.0, agent.id, &known));
+            agent.reload(&self.settings_of(root, agent.id, &known));
         }
         let measured = &ids[..ids.len() - 1];
         let nodes = ids.iter().map(|&id| {
-            let folder = scratch.0.join(format!("n{id}"));
+            let folder = root.join(format!("n{id}"));
             Arc::new(Node::start(&Start {
                 id,
                 folder: &folder,
-                members: &ids,
+                members: ids,
                 partners: measured,
                 agent: Some(folder.join("host.sock")),
                 arguments: &self.arguments,
@@ -124,29 +142,8 @@ impl Plan {
             }))
         });
         let nodes: Vec<Arc<Node>> = nodes.collect();
-        let reference = REFERENCE.map(|id| {
-            Arc::new(Node::start(&Start {
-                id,
-                folder: &scratch.0.join(format!("n{id}")),
-                members: &REFERENCE,
-                partners: &REFERENCE,
-                agent: None,
-                arguments: &[],
-                environment: &[],
-            }))
-        });
         introduce(&nodes);
-        introduce(&reference);
-        let cluster = Cluster {
-            nodes,
-            agents,
-            reference,
-            plan: self,
-            scratch,
-            _alone: alone,
-        };
-        cluster.wait_until_ready();
-        cluster
+        Group { nodes, agents }
     }
 
     fn settings_of(&self, root: &Path, id: u32, known: &[(u32, SocketAddr)]) -> Settings {
@@ -184,6 +181,21 @@ impl Plan {
     }
 }
 
+/// Nodes and their agents.
+#[derive(Debug)]
+pub(super) struct Group {
+    /// By rising id. The last is the one that attacks, or would.
+    pub(super) nodes: Vec<Arc<Node>>,
+    agents: Vec<Agent>,
+}
+
+impl Group {
+    /// Returns the nodes that are measured.
+    pub(super) fn measured(&self) -> &[Arc<Node>] {
+        &self.nodes[..self.nodes.len() - 1]
+    }
+}
+
 /// A running cluster. Everything of it ends when it is dropped.
 #[derive(Debug)]
 pub struct Cluster {
@@ -191,8 +203,8 @@ pub struct Cluster {
     pub nodes: Vec<Arc<Node>>,
     /// Their agents.
     pub agents: Vec<Agent>,
-    /// Nodes that nobody attacks.
-    pub reference: [Arc<Node>; 2],
+    /// The same again, started in the same way and asked as much, which nobody attacks.
+    pub(super) control: Group,
     plan: Plan,
     scratch: Scratch,
     _alone: MutexGuard<'static, ()>,
@@ -239,7 +251,7 @@ impl Cluster {
 
     /// Waits until every agent has its host, its checker, and a snapshot without anybody missing.
     fn wait_until_ready(&self) {
-        for agent in &self.agents {
+        for agent in self.agents.iter().chain(&self.control.agents) {
             until("host, checker and a whole snapshot", || {
                 let status = agent.status();
                 let has_host = !status["steering"]["host"].is_null();
@@ -255,7 +267,7 @@ impl Cluster {
 
     /// Fails if a process has ended.
     pub fn assert_alive(&self) {
-        for node in self.nodes.iter().chain(&self.reference) {
+        for node in self.nodes.iter().chain(&self.control.nodes) {
             let ended = node.ended();
             assert!(
                 ended.is_none(),
@@ -264,7 +276,7 @@ impl Cluster {
                 node.said()
             );
         }
-        for agent in &self.agents {
+        for agent in self.agents.iter().chain(&self.control.agents) {
             let ended = agent.ended();
             assert!(
                 ended.is_none(),

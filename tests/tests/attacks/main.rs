@@ -32,9 +32,10 @@
 //! `Meter::watch` and `assert_withstood`. Cases that measure run one at a time, whatever the number of threads of
 //! the test. With `SCRY_ATTACK_SECONDS` each case measures for so long through its attack; without it, for about two seconds.
 //!
-//! A busy machine slows everything down. So what is compared is never a pace by itself, but its ratio to that of two other
-//! nodes without agents, which nobody attacks and which are asked in the same way at the same time; and what seems too slow is measured
-//! again a few times, while the attack goes on.
+//! A busy machine slows everything down. So what is compared is never a pace by itself, but its ratio to that of a second
+//! cluster of the same processes, which nobody attacks and which is asked in the same way at the same time; and what seems too slow is
+//! measured again a few times, each time for longer, while the attack goes on. What depends on no pace is strict: no process
+//! ends, every call is answered, nothing is lost.
 
 mod bounds_admin;
 mod bytes;
