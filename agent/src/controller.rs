@@ -490,6 +490,15 @@ impl Controller {
         self.fail_open("checker-differs", 1, detail.to_owned());
     }
 
+    /// Learns that the node has more neighbors than it may look at.
+    pub fn handle_neighbors_left_out(&mut self, count: usize, kept: usize) {
+        let detail = format!(
+            "{} neighbors, of which `neighborhood.neighbors_max` lets {kept} count: {count} are not looked at",
+            count + kept
+        );
+        self.fail_open("neighborhood-too-large", 1, detail);
+    }
+
     /// Learns that the checker is gone. It costs the run that was going on, nothing else.
     pub fn handle_checker_gone(&mut self, now: Time, why: &str) {
         self.checker_ready = false;

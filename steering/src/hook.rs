@@ -62,7 +62,7 @@ use scry_protocol::{CheckpointNumber, Incarnation, NodeId, Past, Times, Transpor
 
 use crate::checkpoint::channel::{self, Lane};
 use crate::checkpoint::past::{self, PastOptions};
-use crate::checkpoint::recorder::{Capture, Recorder};
+use crate::checkpoint::recorder::{self, Capture, Recorder};
 use crate::checkpoint::sorted::Sorted;
 use crate::checkpoint::{Messages, Time};
 use crate::hook::contact::Seen;
@@ -451,7 +451,7 @@ impl Hook {
             self.publish(taken);
         }
         if asked.ask_neighbors {
-            let neighbors = capture().neighbors;
+            let neighbors = recorder::as_named(capture().neighbors);
             self.shared.send(Neighbors { neighbors });
         }
         if now >= self.report_at {

@@ -99,10 +99,15 @@ pub(super) fn values(reading: &mut Reading<'_>, configuration: &Configuration) {
             None,
         );
     }
-    if neighborhood.members.len() > NEIGHBORS_MAX {
+    if neighborhood.neighbors_max > NEIGHBORS_MAX {
+        let what = format!("is more than a snapshot has room for ({NEIGHBORS_MAX})");
+        wrong("neighborhood.neighbors_max", &what, None);
+    }
+    if neighborhood.members.len() > neighborhood.neighbors_max {
         let what = format!(
-            "has {} nodes, a neighborhood at most {NEIGHBORS_MAX}",
-            neighborhood.members.len()
+            "has {} nodes, more than `neighbors_max` allows ({})",
+            neighborhood.members.len(),
+            neighborhood.neighbors_max
         );
         wrong("neighborhood.members", &what, None);
     }

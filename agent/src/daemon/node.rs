@@ -327,6 +327,13 @@ impl Node {
             Output::Looked { question, snapshot } => {
                 self.controller.handle_looked(now, question, &snapshot);
             }
+            Output::NeighborsLeftOut { count, kept } => {
+                warn!(
+                    count,
+                    kept, "there are more neighbors than `neighborhood.neighbors_max` lets count"
+                );
+                self.controller.handle_neighbors_left_out(count, kept);
+            }
             Output::Unreadable { from, why } => {
                 warn!(peer = %from, "cannot read a peer's checkpoint: {why}");
             }

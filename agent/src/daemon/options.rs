@@ -52,6 +52,8 @@ pub(super) fn manager(configuration: &Configuration, first_request: u16) -> Opti
                 age_max_ms: neighborhood.age_max_ms,
             }),
         },
+        neighbors_max: neighborhood.neighbors_max,
+        exchange_bytes: checkpoint.peers_bytes,
         first_request,
     }
 }

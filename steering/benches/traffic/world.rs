@@ -358,6 +358,7 @@ impl<S: Service> World<S> {
                 Output::Snapshot { snapshot, .. } | Output::Looked { snapshot, .. } => {
                     self.examine(at, &snapshot)?;
                 }
+                Output::NeighborsLeftOut { count, .. } => bail!("{count} too many at {id}"),
                 Output::Unreadable { from, why } => bail!("{from} at {id}: {why}"),
                 Output::Failed { .. } => self.tally.failed += 1,
             }

@@ -19,9 +19,9 @@ use scry_protocol::link::peer::{PeerMessage, RequestId};
 use scry_protocol::{CheckpointNumber, GatherId, Incarnation, NodeId, Snapshot};
 
 use crate::checkpoint::Time;
-use crate::checkpoint::exchange::Exchange;
+use crate::checkpoint::exchange::{self, Exchange};
 use crate::checkpoint::gather::{self, GatherError};
-use crate::checkpoint::neighborhood::{Neighborhood, Source};
+use crate::checkpoint::neighborhood::{self, Neighborhood, Source};
 use crate::checkpoint::quota::{Limits, Quota};
 use crate::checkpoint::store::Store;
 
@@ -55,6 +55,10 @@ pub struct Options {
     pub frame_overhead_bytes: u64,
     /// Where the neighborhood comes from.
     pub neighborhood: Source,
+    /// How many neighbors count.
+    pub neighbors_max: usize,
+    /// Bytes of peers' checkpoints that are kept, and of what was sent to them.
+    pub exchange_bytes: usize,
     /// Where request ids begin: elsewhere at each start of an agent, so that an answer to a question of its last life is
     /// not taken for one to a question of this one.
     pub first_request: u16,
@@ -74,6 +78,8 @@ impl Default for Options {
             limits: Limits::default(),
             frame_overhead_bytes: 0,
             neighborhood: Source::Service,
+            neighbors_max: neighborhood::NEIGHBORS_DEFAULT,
+            exchange_bytes: exchange::BYTES_DEFAULT,
             first_request: 0,
         }
     }
@@ -113,6 +119,13 @@ pub enum Output {
         from: NodeId,
         /// What is wrong with it.
         why: String,
+    },
+    /// There are more neighbors than may count: the others are not looked at. Said when their number has changed.
+    NeighborsLeftOut {
+        /// How many there are too many.
+        count: usize,
+        /// How many count.
+        kept: usize,
     },
     /// A gather ended without a snapshot.
     Failed {
@@ -170,6 +183,8 @@ pub struct CheckpointManager {
     store: Store,
     exchange: Exchange,
     neighborhood: Neighborhood,
+    /// How many neighbors there were too many when a gather began last.
+    left_out_count: usize,
     quota: Quota,
     waiting: Vec<answering::Waiting>,
     gathers: BTreeMap<GatherId, gathering::Running>,
@@ -199,8 +214,13 @@ impl CheckpointManager {
             floor: CheckpointNumber::ZERO,
             service_bytes: 0,
             store: Store::new(options.store_quota_bytes),
-            exchange: Exchange::default(),
-            neighborhood: Neighborhood::new(me, options.neighborhood.clone()),
+            exchange: Exchange::new(options.exchange_bytes),
+            neighborhood: Neighborhood::new(
+                me,
+                options.neighborhood.clone(),
+                options.neighbors_max,
+            ),
+            left_out_count: 0,
             quota: Quota::new(options.limits),
             waiting: Vec::new(),
             gathers: BTreeMap::new(),

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use scry_protocol::channel::{Acknowledged, Envelope, Place};
 use scry_protocol::checkpoint::WriteCheckpointError;
+use scry_protocol::limit::NEIGHBORS_NAMED_MAX;
 use scry_protocol::link::host::{Arrived, Checkpoint};
 use scry_protocol::{CheckpointNumber, Content, Incarnation, Moment, NodeId, Past, Transport};
 
@@ -24,6 +25,14 @@ pub struct Capture {
     pub timers: Vec<u8>,
     /// Its neighbors, if it knows them.
     pub neighbors: Option<Vec<NodeId>>,
+}
+
+/// Returns as many neighbors as a frame has room for: to name too many must not cost the checkpoint.
+pub(crate) fn as_named(mut neighbors: Option<Vec<NodeId>>) -> Option<Vec<NodeId>> {
+    if let Some(neighbors) = &mut neighbors {
+        neighbors.truncate(NEIGHBORS_NAMED_MAX);
+    }
+    neighbors
 }
 
 /// Keeps one life's logical time.
@@ -306,7 +315,7 @@ impl Recorder {
             number,
             after,
             body: content.write()?,
-            neighbors: capture.neighbors,
+            neighbors: as_named(capture.neighbors),
         })
     }
 

@@ -695,7 +695,7 @@ impl World {
                     self.summary.looks += 1;
                     self.tell_surroundings(at, &snapshot, Some(question));
                 }
-                Output::Unreadable { .. } => {}
+                Output::Unreadable { .. } | Output::NeighborsLeftOut { .. } => {}
                 Output::Failed { gather, .. } => {
                     self.demanded.remove(&(at, agent_life, gather));
                     self.summary.failed += 1;
