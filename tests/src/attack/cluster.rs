@@ -45,7 +45,11 @@ impl Plan {
             ("checkpoint.period_ms", "250"),
             ("checkpoint.round_ms", "1000"),
             ("checker.time_ms", "250"),
-            ("checker.grace_ms", "1000"),
+            // Where others want every processor, checkers that run only when nobody does would never come to an end, and what
+            // is waited for is what they find. It is no easier for the service.
+            ("checker.idle", "false"),
+            ("checker.nice", "5"),
+            ("checker.grace_ms", "5000"),
             ("checker.states", "2000"),
             ("checker.memory_bytes", "268435456"),
         ];
