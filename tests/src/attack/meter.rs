@@ -12,7 +12,7 @@ use super::{Cluster, Node, WAIT, until};
 /// Each node is called once in so long: little enough that a machine with other work on it keeps up.
 const PACE: Duration = Duration::from_millis(15);
 /// How long the pace before an attack is measured at least, and without [`SECONDS`] the pace through it at first.
-const BLOCK: Duration = Duration::from_secs(2);
+const BLOCK: Duration = Duration::from_millis(1500);
 /// Says how many seconds each attack is measured.
 const SECONDS: &str = "SCRY_ATTACK_SECONDS";
 /// Per cent of the pace before that must be left through an attack.
@@ -20,10 +20,9 @@ const LEFT_MIN: u64 = 90;
 /// How often a pace that seems too slow is measured again, each time for twice as long: what is chance evens out, and an
 /// attack that slows the service down does so each time.
 const TRIES: usize = 6;
-/// Until two blocks in a row agree by so many per cent, the pace before an attack is not known well enough.
-const SPREAD_MAX: u64 = 5;
-/// How many blocks are measured for that at the most.
-const BLOCKS_MAX: usize = 8;
+/// How many blocks are measured before an attack. The slowest of them counts: where the pace of both clusters goes up and down
+/// by itself, to be as slow as it was before is no doing of the attack. On a quiet machine all of them are the same.
+const BLOCKS_BEFORE: usize = 4;
 
 /// Has every node called, and counts what is answered.
 ///
@@ -53,13 +52,6 @@ impl Block {
         let then = u128::from(before.measured) * u128::from(self.control);
         u64::try_from(now * 100 / then.max(1)).unwrap_or(u64::MAX)
     }
-
-    fn with(self, other: Self) -> Self {
-        Self {
-            measured: self.measured + other.measured,
-            control: self.control + other.control,
-        }
-    }
 }
 
 impl<'a> Meter<'a> {
@@ -78,19 +70,16 @@ impl<'a> Meter<'a> {
         meter
     }
 
-    /// Measures until two blocks in a row say the same, and returns all of them together.
+    /// Measures some blocks, and returns the one in which the nodes were slowest beside their twins.
     fn measure_before(&self) -> Block {
-        let mut last = self.measure(BLOCK);
-        let mut all = last;
-        for _ in 1..BLOCKS_MAX {
+        let mut slowest = self.measure(BLOCK);
+        for _ in 1..BLOCKS_BEFORE {
             let block = self.measure(BLOCK);
-            all = all.with(block);
-            if block.left(last).abs_diff(100) <= SPREAD_MAX {
-                break;
+            if block.left(slowest) < 100 {
+                slowest = block;
             }
-            last = block;
         }
-        all
+        slowest
     }
 
     /// Lets so much time go by as the pace is measured in, for an attack that must have gone on for a while.
