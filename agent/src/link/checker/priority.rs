@@ -75,11 +75,11 @@ mod tests {
         policy.parse().expect("a number")
     }
 
-    #[test]
     #[expect(
         unsafe_code,
         reason = "only between fork and exec can a child lower its own priority"
     )]
+    #[test]
     fn what_runs_when_nothing_else_wants_to_is_raised_before_it_is_killed() {
         let mut command = Command::new("cat");
         command.stdin(Stdio::piped());

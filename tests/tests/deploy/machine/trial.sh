@@ -40,14 +40,7 @@ say "restarted tree $(show ActiveState tree) restarts $(show NRestarts tree)"
 touch /run/scry/off
 until_true sh -c 'scry status | grep -q "kill file"'
 say "off $(scry probe readyz && echo ready)"
-# Whatever the agent leaves behind ends too, though others want every processor: the unit stops in its time.
-busy=
-for _ in 1 2 3 4; do
-  (while :; do :; done) &
-  busy="$busy $!"
-done
 systemctl stop scry-agent
-kill $busy
 say "stopped $(show ActiveState scry-agent) $(show Result scry-agent) $(ls /run/scry/off)"
 say "journal $(journalctl --unit scry-agent --no-pager --output cat | grep --count 'the agent ends')"
 
