@@ -108,9 +108,7 @@ impl Loaded {
             elsewhere: vec![format!("error: cannot read {name}: {error}")],
         })?;
         let folder = path.parent().map(PathBuf::from).unwrap_or_default();
-        let mut reading = Reading::new(&name, &source, environment)?;
-        let mut configuration = reading.configuration(&source);
-        check::values(&mut reading, &configuration);
+        let (mut reading, mut configuration) = read_values(&name, &source, environment)?;
         let hash_of = shared_by_nodes(&configuration);
         // One file may list all nodes and be the same everywhere: this node is not its own peer.
         configuration
@@ -159,6 +157,27 @@ impl Loaded {
         own.filter_map(|own| own.warning(now_s())).collect()
     }
 
+    /// Reads a text without the files it names, and returns what it says as JSON.
+    pub(crate) fn read_text(
+        name: &str,
+        source: &str,
+        environment: &BTreeMap<String, String>,
+    ) -> Result<String, String> {
+        let (mut reading, configuration) =
+            read_values(name, source, environment).map_err(|mistakes| mistakes.to_string())?;
+        check::modes(&mut reading, &configuration, &Properties::default());
+        reading.mistakes.sort();
+        if !reading.mistakes.is_empty() {
+            reading.elsewhere.push(reading.mistakes.to_string());
+        }
+        match reading.elsewhere.is_empty() {
+            true => {
+                Ok(serde_json::to_string(&configuration).expect("a configuration can be written"))
+            }
+            false => Err(reading.elsewhere.join("\n")),
+        }
+    }
+
     /// Names the sections that differ from another configuration and cannot change while the agent runs.
     pub(crate) fn needs_restart(&self, other: &Self) -> Vec<&'static str> {
         let (one, two) = (&self.configuration, &other.configuration);
@@ -187,6 +206,18 @@ fn shared_by_nodes(configuration: &Configuration) -> Configuration {
     let mut shared = configuration.clone();
     shared.node.id = None;
     shared
+}
+
+/// Reads what a text and the environment say, and holds the values against each other.
+fn read_values<'s>(
+    name: &str,
+    source: &'s str,
+    environment: &BTreeMap<String, String>,
+) -> Result<(Reading<'s>, Configuration), Diagnostics> {
+    let mut reading = Reading::new(name, source, environment)?;
+    let configuration = reading.configuration(source);
+    check::values(&mut reading, &configuration);
+    Ok((reading, configuration))
 }
 
 /// Reads the property file, as far as that goes without the service.

@@ -465,12 +465,6 @@ impl Controller {
         self.fail_open("number-implausible", 1, detail);
     }
 
-    /// Learns that there are more neighbors than are looked at.
-    pub fn handle_too_many_neighbors(&mut self, count: usize, max: usize) {
-        let detail = format!("{count} neighbors, {max} are looked at: neighborhood.neighbors_max");
-        self.fail_open("neighborhood-too-large", 1, detail);
-    }
-
     /// Learns that the host is gone: its process ended or its socket closed.
     pub fn handle_host_gone(&mut self, _now: Time, why: &str) {
         if self.host.take().is_none() {
@@ -505,6 +499,15 @@ impl Controller {
     pub fn handle_checker_differs(&mut self) {
         let detail = "the checker runs another program than the service: what it predicts may not be what the service does";
         self.fail_open("checker-differs", 1, detail.to_owned());
+    }
+
+    /// Learns that the node has more neighbors than it may look at.
+    pub fn handle_neighbors_left_out(&mut self, count: usize, kept: usize) {
+        let detail = format!(
+            "{} neighbors, of which `neighborhood.neighbors_max` lets {kept} count: {count} are not looked at",
+            count + kept
+        );
+        self.fail_open("neighborhood-too-large", 1, detail);
     }
 
     /// Learns that the checker is gone. It costs the run that was going on, nothing else.

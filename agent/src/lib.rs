@@ -22,6 +22,8 @@ mod configuration;
 pub mod controller;
 mod daemon;
 mod files;
+#[doc(hidden)]
+pub mod fuzzing;
 mod link;
 pub mod log;
 mod notify;

@@ -25,8 +25,10 @@ pub const UNACKNOWLEDGED_MAX: usize = 256;
 pub const MESSAGE_BYTES_MAX: usize = 64 << 10;
 /// All unacknowledged messages of one checkpoint together.
 pub const UNACKNOWLEDGED_BYTES_MAX: usize = 256 << 10;
-/// Nodes of a neighborhood, and so members of a snapshot. How many are really looked at is a setting of the agent.
-pub const MEMBERS_MAX: usize = 1024;
+/// Members of a snapshot: a node and its neighbors. How many neighbors count is a setting of the agent, below this.
+pub const MEMBERS_MAX: usize = 512;
+/// Neighbors that a service may name. More than a snapshot has room for, so that the agent can say that there are too many.
+pub const NEIGHBORS_NAMED_MAX: usize = 4096;
 /// Nodes of which a stamp or a checkpoint says when they last changed.
 pub const PAST_ENTRIES_MAX: usize = 256;
 /// Peers reported in one frame of observed contacts.

@@ -54,7 +54,6 @@ use std::time::{Duration, Instant};
 use scry_protocol::channel::{Envelope, Place};
 use scry_protocol::checkpoint::WriteCheckpointError;
 use scry_protocol::filter::{Filter, Mode};
-use scry_protocol::limit::MEMBERS_MAX;
 use scry_protocol::link::host::{
     Checkpoint, FailedOpen, Failure, Goodbye, Hello, LookAgain, Neighbors, PredictionAnswer, Renew,
     Renewed, Stats, Suspicion, Veto,
@@ -63,7 +62,7 @@ use scry_protocol::{CheckpointNumber, Incarnation, NodeId, Past, Times, Transpor
 
 use crate::checkpoint::channel::{self, Lane};
 use crate::checkpoint::past::{self, PastOptions};
-use crate::checkpoint::recorder::{Capture, Recorder, RefusedStamps};
+use crate::checkpoint::recorder::{self, Capture, Recorder, RefusedStamps};
 use crate::checkpoint::sorted::Sorted;
 use crate::checkpoint::{Messages, Time};
 use crate::hook::contact::Seen;
@@ -197,8 +196,6 @@ pub struct Hook {
     renewed: Option<Time>,
     /// Stamps that were refused up to the last report.
     refused_told: u64,
-    /// How many neighbors there were when it was last told that they are too many.
-    neighbors_told: usize,
     /// Why the stored number was not believed, until somebody is told.
     unfit: Option<String>,
     report_at: Time,
@@ -263,7 +260,6 @@ impl Hook {
             failures: BTreeMap::new(),
             renewed: None,
             refused_told: 0,
-            neighbors_told: 0,
             unfit: None,
             report_at: now.after_millis(REPORT_MS),
             thread: None,
@@ -499,10 +495,8 @@ impl Hook {
             self.publish(taken);
         }
         if asked.ask_neighbors {
-            let mut neighbors = capture().neighbors;
-            let count = neighbors.as_mut().map_or(0, shorten);
+            let neighbors = recorder::as_named(capture().neighbors);
             self.shared.send(Neighbors { neighbors });
-            self.tell_shortened(count);
         }
         if now >= self.report_at {
             self.report_at = now.after_millis(REPORT_MS);
@@ -540,15 +534,6 @@ impl Hook {
         let detail = format!("{before} at {was} goes on as {incarnation} at {born}: {why}");
         tracing::warn!("{detail}");
         self.failed_open(Failure::Renewed, detail);
-    }
-
-    /// Tells of neighbors that were left out, once for each number of them.
-    fn tell_shortened(&mut self, count: usize) {
-        if count > 0 && count != self.neighbors_told {
-            let detail = format!("it names {count}, at most {MEMBERS_MAX} can be told");
-            self.failed_open(Failure::NeighborhoodTooLarge, detail);
-        }
-        self.neighbors_told = count;
     }
 
     /// Tells of stamps that were refused since the last report, all in one.
@@ -726,12 +711,7 @@ impl Hook {
         self.shared.number.store(number.get(), Ordering::Release);
         match taken {
             Ok(None) => {}
-            Ok(Some(mut checkpoint)) => {
-                let neighbors = checkpoint.neighbors.as_mut();
-                let count = neighbors.map_or(0, shorten);
-                self.shared.send(checkpoint);
-                self.tell_shortened(count);
-            }
+            Ok(Some(checkpoint)) => self.shared.send(checkpoint),
             Err(error) => self.failed_open(Failure::CheckpointTooLarge, error.to_string()),
         }
     }
@@ -768,17 +748,6 @@ impl Drop for Hook {
 fn chance() -> u64 {
     use std::hash::{BuildHasher, RandomState};
     RandomState::new().hash_one(std::process::id())
-}
-
-/// Leaves out the neighbors that are too many for a frame, and returns how many there were then; else zero.
-fn shorten(neighbors: &mut Vec<NodeId>) -> usize {
-    let count = neighbors.len();
-    if count <= MEMBERS_MAX {
-        return 0;
-    }
-    neighbors.sort_unstable();
-    neighbors.truncate(MEMBERS_MAX);
-    count
 }
 
 /// Tells whether a value of [`SWITCH_VARIABLE`] forbids steering.

@@ -109,6 +109,9 @@ pub trait Service:
     }
 
     /// Returns the nodes whose state matters to this one, or `None` if the service does not know (CrystalBall §3.1).
+    ///
+    /// The agent looks at 127 of them unless its `neighborhood.neighbors_max` says otherwise; of more it takes the first as
+    /// they are listed here, and tells how many it left out.
     fn neighbors(&self, me: NodeId, setup: &Self::Setup) -> Option<Vec<NodeId>> {
         let _ = (me, setup);
         None

@@ -21,7 +21,7 @@ pub use meter::Meter;
 pub use node::{Answer, Node, Start};
 
 /// How long anything may take on a busy machine.
-pub const WAIT: Duration = Duration::from_secs(120);
+pub const WAIT: Duration = Duration::from_secs(300);
 
 /// Returns a command of the arena that ends with this process. Cargo puts it beside the folder of the tests, and builds it
 /// before them.

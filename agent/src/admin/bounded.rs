@@ -121,17 +121,25 @@ impl<I: AsyncRead + Unpin> AsyncRead for Connection<I> {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let this = &mut *self;
-        if let Poll::Ready(error) = this.poll_over(context) {
-            return Poll::Ready(Err(error));
-        }
+        let over = this.poll_over(context);
+        // Whoever has said something was not silent, even if this process slept through the time in which it could be heard.
+        let may_have_spoken = this.life_end.is_some() && this.closed.is_some();
+        let over = match over {
+            Poll::Ready(error) if !may_have_spoken => return Poll::Ready(Err(error)),
+            over => over,
+        };
         let before = buffer.filled().len();
         let read = Pin::new(&mut this.io).poll_read(context, buffer);
-        if buffer.filled().len() > before
-            && let Some(end) = this.life_end.take()
-        {
-            this.end.as_mut().reset(end);
+        if buffer.filled().len() > before {
+            if let Some(end) = this.life_end.take() {
+                this.end.as_mut().reset(end);
+            }
+            return read;
         }
-        read
+        match (read, over) {
+            (Poll::Pending, Poll::Ready(error)) => Poll::Ready(Err(error)),
+            (read, _) => read,
+        }
     }
 }
 

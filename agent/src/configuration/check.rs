@@ -105,7 +105,7 @@ pub(super) fn values(reading: &mut Reading<'_>, configuration: &Configuration) {
     }
     if neighborhood.members.len() > neighborhood.neighbors_max {
         let what = format!(
-            "has {} nodes, a neighborhood at most {} (`neighbors_max`)",
+            "has {} nodes, more than `neighbors_max` allows ({})",
             neighborhood.members.len(),
             neighborhood.neighbors_max
         );

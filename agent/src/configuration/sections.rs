@@ -102,7 +102,8 @@ sections! {
         source: Source = Source::Service,
         /// The neighbors, for `list`.
         members: Vec<NodeId> = Vec::new(),
-        /// How many neighbors are looked at, at most 1023. Of more, those with the lowest ids are, and it is told.
+        /// How many neighbors are looked at, at most 511. Of more, the first that the service or `members` lists, or those seen
+        /// last; how many are left out is told.
         neighbors_max: usize = 127,
         /// For `observed`: a silence of more than this separates clusters of contacts.
         gap_ms: u64 = 5_000,
@@ -120,6 +121,9 @@ sections! {
         gather: bool = true,
         /// Bytes of own checkpoints that are kept.
         store_bytes: usize = 16 << 20,
+        /// Bytes of other nodes' checkpoints that are kept, and as many of those sent to them, so that only what changed is
+        /// sent. With less, whole states are sent more often.
+        peers_bytes: usize = 64 << 20,
         /// Bits a second that may be sent to other agents; 0 for no limit.
         bits_per_second: u64 = 0,
         /// How many bytes of it may be sent at once after a quiet time.

@@ -126,6 +126,8 @@ impl Node {
                 },
             }
         }
+        // First of all: it ends while the rest is put in order.
+        self.checker.stop();
         let now = self.now();
         self.manager.handle_shutdown(now);
         self.perform();
@@ -325,19 +327,19 @@ impl Node {
             Output::Looked { question, snapshot } => {
                 self.controller.handle_looked(now, question, &snapshot);
             }
+            Output::NeighborsLeftOut { count, kept } => {
+                warn!(
+                    count,
+                    kept, "there are more neighbors than `neighborhood.neighbors_max` lets count"
+                );
+                self.controller.handle_neighbors_left_out(count, kept);
+            }
             Output::Unreadable { from, why } => {
                 warn!(peer = %from, "cannot read a peer's checkpoint: {why}");
             }
             Output::Implausible { from, number } => {
                 warn!(peer = %from, %number, "a peer's number is not believed: it is further ahead than honest ones can be");
                 self.controller.handle_implausible(from, number);
-            }
-            Output::TooManyNeighbors { count, max } => {
-                warn!(
-                    count,
-                    max, "there are more neighbors than are looked at: neighborhood.neighbors_max"
-                );
-                self.controller.handle_too_many_neighbors(count, max);
             }
             Output::Failed {
                 gather,

@@ -53,6 +53,7 @@ pub(super) fn manager(configuration: &Configuration, first_request: u16) -> Opti
             }),
         },
         neighbors_max: neighborhood.neighbors_max,
+        exchange_bytes: checkpoint.peers_bytes,
         first_request,
     }
 }

@@ -1,5 +1,7 @@
 //! The checker: a child process, started again when it ends, killed when it hangs and when the agent dies.
 
+mod priority;
+
 use std::ffi::OsString;
 use std::fs::File;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -22,6 +24,8 @@ use tracing::{debug, info, warn};
 
 use super::{Receiver, executable, shown};
 use crate::daemon::Fact;
+
+pub(crate) use priority::Priority;
 
 /// How many orders may wait. There is one job at a time, so few ever do.
 const ORDERS_MAX: usize = 64;
@@ -53,22 +57,13 @@ pub(crate) struct Settings {
     pub(crate) grace: Duration,
 }
 
-/// When the checker gets a processor.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Priority {
-    /// While nothing else wants it. A service that wakes up is never kept waiting: with a mere nice value, whoever runs may
-    /// finish its slice first, several milliseconds for each message of a busy cluster.
-    Idle,
-    /// As a process of this nice value.
-    Nice(i32),
-}
-
 #[derive(Debug)]
 enum Order {
     Settings(Settings),
     Attached(Option<i32>),
     Send(Box<AgentToChecker>),
     Restart(String),
+    Stop,
 }
 
 /// Gives orders to the checker, or to whoever starts it.
@@ -108,6 +103,11 @@ impl Checker {
         self.order(Order::Restart(why));
     }
 
+    /// Kills the checker, and starts no other: the agent ends.
+    pub(crate) fn stop(&self) {
+        self.order(Order::Stop);
+    }
+
     /// Changes what is started next.
     pub(crate) fn set(&self, settings: Settings) {
         self.order(Order::Settings(settings));
@@ -144,8 +144,8 @@ impl Supervisor {
         loop {
             let Some(program) = self.program() else {
                 match self.orders.recv().await {
+                    Some(Order::Stop) | None => return,
                     Some(order) => self.take_note(order),
-                    None => return,
                 }
                 continue;
             };
@@ -156,7 +156,8 @@ impl Supervisor {
                     info!(process = running.child.id(), program = ?program, "a checker is started");
                     let why = self.watch(&mut running).await;
                     // It is dead for everybody before the next one starts.
-                    let _ = running.child.kill().await;
+                    running.kill();
+                    let _ = running.child.wait().await;
                     blamed = running.blamed();
                     why
                 }
@@ -189,7 +190,7 @@ impl Supervisor {
             tokio::select! {
                 () = tokio::time::sleep_until(until) => return true,
                 order = self.orders.recv() => match order {
-                    None => return false,
+                    Some(Order::Stop) | None => return false,
                     Some(order) => {
                         let is_attached = matches!(order, Order::Attached(_));
                         self.take_note(order);
@@ -223,7 +224,9 @@ impl Supervisor {
                 }
                 self.host = process;
             }
-            Order::Send(_) | Order::Restart(_) => debug!("an order came while there is no checker"),
+            Order::Send(_) | Order::Restart(_) | Order::Stop => {
+                debug!("an order came while there is no checker")
+            }
         }
     }
 
@@ -265,6 +268,7 @@ impl Supervisor {
                         Err(SendError::Gone(why)) => return Some(why),
                     },
                     Order::Restart(why) => return Some(why),
+                    Order::Stop => return None,
                     order @ Order::Settings(_) => {
                         let before = self.settings.clone();
                         self.take_note(order);
@@ -309,7 +313,23 @@ impl Supervisor {
     }
 }
 
+impl Drop for Running {
+    /// However the agent comes to its end, nobody waits for a checker that is only allowed to end when nothing else runs.
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
 impl Running {
+    /// Kills it, if it still runs. It need not agree, and its end is not waited for here.
+    fn kill(&mut self) {
+        if let Some(process) = self.child.id() {
+            priority::raise(process);
+            // It may have ended just now.
+            let _ = self.child.start_kill();
+        }
+    }
+
     /// Says on whose states the process was at work when it ended, if it was at work.
     fn blamed(&self) -> Vec<Option<NodeId>> {
         let mut bytes = [0; BLAME_BYTES];
@@ -443,16 +463,7 @@ fn prepare(command: &mut Command, priority: Priority, notes: Option<RawFd>) {
                 nix::libc::fcntl(notes, nix::libc::F_SETFD, 0);
             }
             nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL)?;
-            // An agent of low priority itself may not be allowed to; that harms nobody.
-            match priority {
-                Priority::Idle => {
-                    let parameters = nix::libc::sched_param { sched_priority: 0 };
-                    nix::libc::sched_setscheduler(0, nix::libc::SCHED_IDLE, &parameters);
-                }
-                Priority::Nice(nice) => {
-                    nix::libc::setpriority(nix::libc::PRIO_PROCESS, 0, nice);
-                }
-            }
+            priority.apply();
             Ok(())
         });
     }

@@ -8,8 +8,9 @@ use crate::filter::{Filter, Mode};
 use crate::id::{CheckpointNumber, FilterId, Incarnation, NodeId, RunId, ViolationId};
 use crate::limit::{
     self, CHANNELS_MAX, CHECKPOINT_FRAME_BYTES_MAX, CONTACTS_MAX, FILTERS_MAX, HARM_MAX,
-    MEMBERS_MAX, NAME_BYTES_MAX, PATH_BYTES_MAX, PROPERTIES_MAX, PROPERTY_FILE_BYTES_MAX,
-    SMALL_FRAME_BYTES_MAX, SNAPSHOT_FRAME_BYTES_MAX, SWITCHES_MAX, TEXT_BYTES_MAX,
+    MEMBERS_MAX, NAME_BYTES_MAX, NEIGHBORS_NAMED_MAX, PATH_BYTES_MAX, PROPERTIES_MAX,
+    PROPERTY_FILE_BYTES_MAX, SMALL_FRAME_BYTES_MAX, SNAPSHOT_FRAME_BYTES_MAX, SWITCHES_MAX,
+    TEXT_BYTES_MAX,
 };
 use crate::link::messages;
 use crate::snapshot::coded;
@@ -108,8 +109,8 @@ pub struct Checkpoint {
     pub after: CheckpointNumber,
     /// Its content.
     pub body: Body,
-    /// The service's neighbors at the same moment, if it knows them.
-    #[serde(with = "limit::OptionalList::<MEMBERS_MAX>")]
+    /// The service's neighbors at the same moment, the most important first, if it knows them.
+    #[serde(with = "limit::OptionalList::<NEIGHBORS_NAMED_MAX>")]
     pub neighbors: Option<Vec<NodeId>>,
 }
 
@@ -117,7 +118,7 @@ pub struct Checkpoint {
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
 pub struct Neighbors {
     /// The nodes.
-    #[serde(with = "limit::OptionalList::<MEMBERS_MAX>")]
+    #[serde(with = "limit::OptionalList::<NEIGHBORS_NAMED_MAX>")]
     pub neighbors: Option<Vec<NodeId>>,
 }
 

@@ -358,9 +358,9 @@ impl<S: Service> World<S> {
                 Output::Snapshot { snapshot, .. } | Output::Looked { snapshot, .. } => {
                     self.examine(at, &snapshot)?;
                 }
+                Output::NeighborsLeftOut { count, .. } => bail!("{count} too many at {id}"),
                 Output::Unreadable { from, why } => bail!("{from} at {id}: {why}"),
                 Output::Implausible { from, number } => bail!("{from} is at {number} for {id}"),
-                Output::TooManyNeighbors { .. } => {}
                 Output::Failed { .. } => self.tally.failed += 1,
             }
         }

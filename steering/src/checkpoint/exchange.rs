@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, VecDeque};
 use scry_protocol::compress::{Packed, UnpackError};
 use scry_protocol::delta::{ApplyDeltaError, Delta};
 use scry_protocol::digest::ShortDigest;
-use scry_protocol::limit::BODY_BYTES_MAX;
+use scry_protocol::limit::{BODY_BYTES_MAX, MEMBERS_MAX};
 use scry_protocol::link::peer::{Base, Changed, Full, PeerMessage, Request, Same};
 use scry_protocol::{Body, CheckpointNumber, NodeId};
 
@@ -20,14 +20,12 @@ use crate::checkpoint::store::Stored;
 /// overtake each other.
 pub const BASES_MAX: usize = 6;
 /// Peers remembered per direction; the one of longest silence goes first.
-pub const PEERS_MAX: usize = 1024;
-/// Bytes of checkpoints remembered per peer and direction, the newest whatever its size: two of the largest there are.
-pub const PEER_BYTES_MAX: usize = 2 * BODY_BYTES_MAX;
-/// Bytes remembered per direction over all peers; the peer of longest silence goes first.
-pub const BYTES_MAX: usize = 256 << 20;
+pub const PEERS_MAX: usize = MEMBERS_MAX;
+/// Bytes remembered per direction if nobody says otherwise.
+pub const BYTES_DEFAULT: usize = 64 << 20;
 
 /// Remembers what went to and came from each peer.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Exchange {
     given: Memory,
     held: Memory,
@@ -53,23 +51,40 @@ pub enum ReadAnswerError {
     Write(#[from] scry_protocol::checkpoint::WriteCheckpointError),
 }
 
-#[derive(Debug, Default)]
+/// Checkpoints by peer, within a number of bytes. What is forgotten is sent whole the next time.
+#[derive(Debug)]
 struct Memory {
     peers: BTreeMap<NodeId, Remembered>,
-    /// Bytes over all peers.
-    bytes: usize,
     uses: u64,
+    bytes_max: usize,
 }
 
 #[derive(Debug, Default)]
 struct Remembered {
     bases: VecDeque<(Base, Body)>,
-    /// Bytes of all of them; equal ones that share their content are counted once each all the same.
-    bytes: usize,
     used: u64,
 }
 
+impl Default for Exchange {
+    fn default() -> Self {
+        Self::new(BYTES_DEFAULT)
+    }
+}
+
 impl Exchange {
+    /// Remembers nothing yet, and never more than so many bytes in each direction.
+    pub fn new(bytes_max: usize) -> Self {
+        let memory = || Memory {
+            peers: BTreeMap::new(),
+            uses: 0,
+            bytes_max,
+        };
+        Self {
+            given: memory(),
+            held: memory(),
+        }
+    }
+
     /// Makes the shortest answer to a request. Nothing is remembered yet: see [`handle_given`](Self::handle_given).
     pub fn answer(&self, now: Time, to: NodeId, request: &Request, stored: &Stored) -> PeerMessage {
         let id = request.id;
@@ -116,16 +131,15 @@ impl Exchange {
                 .iter()
                 .position(|(known, _)| *known == base)
         {
-            for _ in 0..at {
-                self.given.bytes -= remembered.forget_oldest();
-            }
+            remembered.bases.drain(..at);
         }
     }
 
-    /// Returns the last checkpoint of a peer that is held here.
-    pub fn known(&self, peer: NodeId) -> Option<Base> {
+    /// Returns the last checkpoint of a peer that is held here. Who names it in a request keeps it until the answer: it may be
+    /// forgotten here meanwhile.
+    pub fn known(&self, peer: NodeId) -> Option<(Base, Body)> {
         let remembered = self.held.peers.get(&peer)?;
-        remembered.bases.back().map(|(base, _)| *base)
+        remembered.bases.back().cloned()
     }
 
     /// Reads a whole checkpoint, the one with this number.
@@ -148,15 +162,15 @@ impl Exchange {
     ///
     /// # Errors
     ///
-    /// When that is not here any more, or the difference does not fit.
+    /// When it named nothing, or the difference does not fit.
     pub fn read_changed(
         &mut self,
         from: NodeId,
         number: CheckpointNumber,
-        named: Option<Base>,
+        named: Option<&Body>,
         delta: Delta,
     ) -> Result<Body, ReadAnswerError> {
-        let base = self.base(from, named)?;
+        let base = named.ok_or(ReadAnswerError::UnknownBase)?;
         let body = Body::from_bytes(delta.apply(base.as_bytes())?)?;
         self.held.remember(from, number, &body);
         Ok(body)
@@ -166,33 +180,21 @@ impl Exchange {
     ///
     /// # Errors
     ///
-    /// When that is not here any more.
+    /// When it named nothing.
     pub fn read_same(
         &mut self,
         from: NodeId,
         number: CheckpointNumber,
-        named: Option<Base>,
+        named: Option<&Body>,
     ) -> Result<Body, ReadAnswerError> {
-        let body = self.base(from, named)?.clone();
-        self.held.remember(from, number, &body);
-        Ok(body)
+        let body = named.ok_or(ReadAnswerError::UnknownBase)?;
+        self.held.remember(from, number, body);
+        Ok(body.clone())
     }
 
     /// Forgets what is held of a peer, so that it is asked for everything.
     pub fn forget_held(&mut self, peer: NodeId) {
-        self.held.forget(peer);
-    }
-
-    /// Returns how many bytes of checkpoints are remembered.
-    pub fn bytes(&self) -> usize {
-        self.given.bytes + self.held.bytes
-    }
-
-    fn base(&self, from: NodeId, named: Option<Base>) -> Result<&Body, ReadAnswerError> {
-        named
-            .and_then(|named| self.held.find(from, |base| *base == named))
-            .map(|(_, body)| body)
-            .ok_or(ReadAnswerError::UnknownBase)
+        self.held.peers.remove(&peer);
     }
 }
 
@@ -205,57 +207,56 @@ impl Memory {
     fn remember(&mut self, peer: NodeId, number: CheckpointNumber, body: &Body) {
         self.uses += 1;
         if self.peers.len() >= PEERS_MAX && !self.peers.contains_key(&peer) {
-            self.forget_most_silent(peer);
+            let silent = self
+                .peers
+                .iter()
+                .min_by_key(|(_, remembered)| remembered.used)
+                .map(|(&peer, _)| peer)
+                .expect("there are too many");
+            self.peers.remove(&silent);
         }
         let remembered = self.peers.entry(peer).or_default();
         remembered.used = self.uses;
         let digest = remembered.digest(body);
         let base = Base { number, digest };
-        if let Some(at) = remembered
-            .bases
-            .iter()
-            .position(|(known, _)| *known == base)
-            && let Some((_, former)) = remembered.bases.remove(at)
-        {
-            remembered.bytes -= former.len();
-            self.bytes -= former.len();
-        }
+        remembered.bases.retain(|(known, _)| *known != base);
         remembered.bases.push_back((base, body.clone()));
-        remembered.bytes += body.len();
-        self.bytes += body.len();
-        while remembered.bases.len() > BASES_MAX
-            || (remembered.bytes > PEER_BYTES_MAX && remembered.bases.len() > 1)
-        {
-            self.bytes -= remembered.forget_oldest();
+        if remembered.bases.len() > BASES_MAX {
+            remembered.bases.pop_front();
         }
-        while self.bytes > BYTES_MAX && self.peers.len() > 1 {
-            self.forget_most_silent(peer);
+        while self.bytes() > self.bytes_max {
+            self.forget_one();
         }
     }
 
-    fn forget_most_silent(&mut self, but: NodeId) {
-        let others = self.peers.iter().filter(|(peer, _)| **peer != but);
-        let silent = others.min_by_key(|(_, remembered)| remembered.used);
-        if let Some((&silent, _)) = silent {
-            self.forget(silent);
-        }
+    /// Returns how many bytes are remembered. A checkpoint that several share is there once.
+    fn bytes(&self) -> usize {
+        let bodies = self.peers.values().flat_map(|it| &it.bases);
+        let mut pieces: Vec<&[u8]> = bodies.map(|(_, body)| body.as_bytes()).collect();
+        pieces.sort_unstable_by_key(|piece| piece.as_ptr());
+        pieces.dedup_by_key(|piece| piece.as_ptr());
+        pieces.iter().map(|piece| piece.len()).sum()
     }
 
-    fn forget(&mut self, peer: NodeId) {
-        if let Some(remembered) = self.peers.remove(&peer) {
-            self.bytes -= remembered.bytes;
+    /// Forgets what is missed least: an older checkpoint where there is a newer one, or else all of a peer; of the peer of
+    /// longest silence.
+    fn forget_one(&mut self) {
+        let peers = self.peers.iter();
+        let longest_silent = |several: bool| {
+            let peers = peers
+                .clone()
+                .filter(|(_, it)| !several || it.bases.len() > 1);
+            peers.min_by_key(|(_, it)| it.used).map(|(&peer, _)| peer)
+        };
+        if let Some(peer) = longest_silent(true) {
+            self.peers.get_mut(&peer).map(|it| it.bases.pop_front());
+        } else if let Some(peer) = longest_silent(false) {
+            self.peers.remove(&peer);
         }
     }
 }
 
 impl Remembered {
-    /// Forgets the oldest, and returns how many bytes it had.
-    fn forget_oldest(&mut self) -> usize {
-        let bytes = self.bases.pop_front().map_or(0, |(_, body)| body.len());
-        self.bytes -= bytes;
-        bytes
-    }
-
     fn digest(&self, body: &Body) -> ShortDigest {
         self.bases
             .iter()
@@ -291,15 +292,16 @@ mod tests {
         let request = Request {
             id: RequestId::new(1),
             number: stored.number,
-            known: asker.known(ME),
+            known: asker.known(ME).map(|(base, _)| base),
         };
+        let named = asker.known(ME).map(|(_, body)| body);
         if let Some(known) = request.known {
             answerer.handle_confirmed(name, known);
         }
         let answer = answerer.answer(Time::default(), name, &request, stored);
         answerer.handle_given(name, stored.number, &stored.body);
         let length = frame::encode(&answer).expect("small").len();
-        let (number, named) = (stored.number, request.known);
+        let (number, named) = (stored.number, named.as_ref());
         let body = match answer {
             PeerMessage::Full(full) => asker.read_full(ME, number, full.body),
             PeerMessage::Changed(changed) => asker.read_changed(ME, number, named, changed.delta),
@@ -332,7 +334,7 @@ mod tests {
         let request = Request {
             id: RequestId::new(1),
             number: 5.into(),
-            known: restarted.known(ME),
+            known: restarted.known(ME).map(|(base, _)| base),
         };
         me.answer(Time::default(), A, &request, &stored(5, 5));
         me.handle_given(A, 5.into(), &stored(5, 5).body);
@@ -358,37 +360,42 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_base_is_refused() {
+    fn an_answer_that_builds_on_nothing_is_refused() {
         let mut a = Exchange::default();
-        let named = Some(Base {
-            number: 1.into(),
-            digest: stored(1, 1).body.digest().short(),
-        });
-        for named in [named, None] {
-            assert!(matches!(
-                a.read_same(ME, 2.into(), named),
-                Err(ReadAnswerError::UnknownBase)
-            ));
-        }
+        assert!(matches!(
+            a.read_same(ME, 2.into(), None),
+            Err(ReadAnswerError::UnknownBase)
+        ));
     }
 
-    /// However large and many the states, no more is remembered than is said; the newest of a peer always is.
     #[test]
-    fn what_is_remembered_is_bounded_by_bytes() {
-        let mut exchange = Exchange::default();
-        for number in 1..=3u32 {
-            for peer in 0..40 {
-                let body = Body::from_bytes(vec![number as u8; BODY_BYTES_MAX])
-                    .expect("just small enough");
-                let peer = NodeId::new(peer);
-                exchange.handle_given(peer, number.into(), &body);
-                let remembered = &exchange.given.peers[&peer];
-                assert!(remembered.bytes <= PEER_BYTES_MAX && !remembered.bases.is_empty());
-                assert!(exchange.bytes() <= BYTES_MAX);
-            }
+    fn what_is_remembered_is_bounded_by_bytes_and_what_is_forgotten_is_sent_whole() {
+        let length = stored(1, 1).body.len();
+        // Room for three states.
+        let (mut me, mut a) = (Exchange::new(3 * length), Exchange::default());
+        for number in 1..10 {
+            ask(&mut a, A, &mut me, &stored(number, number as u8));
+            ask(
+                &mut Exchange::default(),
+                B,
+                &mut me,
+                &stored(number, 100 + number as u8),
+            );
+            assert!(me.given.bytes() <= 3 * length);
         }
-        let bytes = exchange.given.peers.values().flat_map(|it| &it.bases);
-        let bytes: usize = bytes.map(|(_, body)| body.len()).sum();
-        assert_eq!(bytes, exchange.bytes());
+        // Each peer has its newest state left; the older ones went.
+        assert!(ask(&mut a, A, &mut me, &stored(10, 99)) < 50);
+        // One state that goes to many is there once.
+        let shared = stored(11, 11);
+        for peer in 20..40 {
+            me.handle_given(NodeId::new(peer), shared.number, &shared.body);
+        }
+        assert_eq!(me.given.peers.len(), 22);
+        // Without room for any, everything is sent whole, and that is all.
+        let (mut none, mut a) = (Exchange::new(length / 2), Exchange::new(length / 2));
+        for number in 1..4 {
+            assert!(ask(&mut a, A, &mut none, &stored(number, 7)) > 300);
+        }
+        assert_eq!((none.given.bytes(), a.held.bytes()), (0, 0));
     }
 }

@@ -20,7 +20,7 @@ use scry_protocol::{CheckpointNumber, GatherId, Incarnation, NodeId, Snapshot};
 
 use crate::checkpoint::Time;
 use crate::checkpoint::allowance::{self, Allowance};
-use crate::checkpoint::exchange::Exchange;
+use crate::checkpoint::exchange::{self, Exchange};
 use crate::checkpoint::gather::{self, GatherError};
 use crate::checkpoint::neighborhood::{self, Neighborhood, Source};
 use crate::checkpoint::quota::{Limits, Quota};
@@ -59,8 +59,10 @@ pub struct Options {
     pub frame_overhead_bytes: u64,
     /// Where the neighborhood comes from.
     pub neighborhood: Source,
-    /// How many neighbors are looked at; of more, those with the lowest ids.
+    /// How many neighbors count.
     pub neighbors_max: usize,
+    /// Bytes of peers' checkpoints that are kept, and of what was sent to them.
+    pub exchange_bytes: usize,
     /// Where request ids begin: elsewhere at each start of an agent, so that an answer to a question of its last life is
     /// not taken for one to a question of this one.
     pub first_request: u16,
@@ -80,7 +82,8 @@ impl Default for Options {
             limits: Limits::default(),
             frame_overhead_bytes: 0,
             neighborhood: Source::Service,
-            neighbors_max: neighborhood::NEIGHBORS,
+            neighbors_max: neighborhood::NEIGHBORS_DEFAULT,
+            exchange_bytes: exchange::BYTES_DEFAULT,
             first_request: 0,
         }
     }
@@ -128,12 +131,12 @@ pub enum Output {
         /// The number.
         number: CheckpointNumber,
     },
-    /// There are more neighbors than are looked at. Said once for each number of them.
-    TooManyNeighbors {
-        /// How many there are.
+    /// There are more neighbors than may count: the others are not looked at. Said when their number has changed.
+    NeighborsLeftOut {
+        /// How many there are too many.
         count: usize,
-        /// How many are looked at.
-        max: usize,
+        /// How many count.
+        kept: usize,
     },
     /// A gather ended without a snapshot.
     Failed {
@@ -201,8 +204,8 @@ pub struct CheckpointManager {
     store: Store,
     exchange: Exchange,
     neighborhood: Neighborhood,
-    /// How many neighbors there were when it was last told that they are too many.
-    neighbors_told: usize,
+    /// How many neighbors there were too many when a gather began last.
+    left_out_count: usize,
     quota: Quota,
     waiting: Vec<answering::Waiting>,
     gathers: BTreeMap<GatherId, gathering::Running>,
@@ -237,10 +240,13 @@ impl CheckpointManager {
             renewed: None,
             service_bytes: 0,
             store: Store::new(options.store_quota_bytes),
-            exchange: Exchange::default(),
-            neighborhood: Neighborhood::new(me, options.neighborhood.clone())
-                .up_to(options.neighbors_max),
-            neighbors_told: 0,
+            exchange: Exchange::new(options.exchange_bytes),
+            neighborhood: Neighborhood::new(
+                me,
+                options.neighborhood.clone(),
+                options.neighbors_max,
+            ),
+            left_out_count: 0,
             quota: Quota::new(options.limits),
             waiting: Vec::new(),
             gathers: BTreeMap::new(),

@@ -10,8 +10,8 @@ use crate::checkpoint::Time;
 
 /// The most neighbors there can be: a snapshot's members without the node itself.
 pub const NEIGHBORS_MAX: usize = MEMBERS_MAX - 1;
-/// How many are looked at unless told otherwise: every one costs a request and a state in each snapshot.
-pub const NEIGHBORS: usize = 127;
+/// The most neighbors if nobody says otherwise. What a search costs grows with every one of them.
+pub const NEIGHBORS_DEFAULT: usize = 127;
 
 /// Endpoints that are remembered; the one of longest silence goes first.
 const ENDPOINTS_MAX: usize = 1024;
@@ -56,28 +56,23 @@ impl Default for Clustering {
 pub struct Neighborhood {
     me: NodeId,
     source: Source,
-    max: usize,
-    from_service: BTreeSet<NodeId>,
+    neighbors_max: usize,
+    /// In the service's order.
+    from_service: Vec<NodeId>,
     contacts: BTreeMap<(NodeId, Transport, u32), Time>,
 }
 
 impl Neighborhood {
-    /// Begins with what the file says, or nothing.
-    pub fn new(me: NodeId, source: Source) -> Self {
+    /// Begins with what the file says, or nothing. It will have at most so many neighbors, and never more than
+    /// [`NEIGHBORS_MAX`].
+    pub fn new(me: NodeId, source: Source, neighbors_max: usize) -> Self {
         Self {
             me,
             source,
-            max: NEIGHBORS,
-            from_service: BTreeSet::new(),
+            neighbors_max: neighbors_max.min(NEIGHBORS_MAX),
+            from_service: Vec::new(),
             contacts: BTreeMap::new(),
         }
-    }
-
-    /// Looks at so many neighbors at most, those with the lowest ids.
-    #[must_use]
-    pub fn up_to(self, max: usize) -> Self {
-        let max = max.min(NEIGHBORS_MAX);
-        Self { max, ..self }
     }
 
     /// Tells whether the service has to be asked.
@@ -88,7 +83,7 @@ impl Neighborhood {
     /// Takes in what the service says. `None` leaves things as they are.
     pub fn handle_service(&mut self, neighbors: Option<&[NodeId]>) {
         if let Some(neighbors) = neighbors {
-            self.from_service = neighbors.iter().copied().collect();
+            self.from_service = neighbors.to_vec();
         }
     }
 
@@ -120,34 +115,35 @@ impl Neighborhood {
 
     /// Returns the neighbors, without the node itself.
     pub fn current(&self, now: Time) -> BTreeSet<NodeId> {
-        let mut nodes = self.all(now);
-        while nodes.len() > self.max {
-            nodes.pop_last();
-        }
-        nodes
+        self.split(now).0
     }
 
-    /// Returns how many neighbors there are, those too that are not looked at because there are too many.
-    pub fn count(&self, now: Time) -> usize {
-        self.all(now).len()
+    /// Returns how many neighbors there are no room for.
+    pub fn left_out_count(&self, now: Time) -> usize {
+        self.split(now).1
     }
 
-    /// Returns how many neighbors are looked at, at most.
-    pub fn max(&self) -> usize {
-        self.max
-    }
-
-    fn all(&self, now: Time) -> BTreeSet<NodeId> {
-        let mut nodes = match &self.source {
+    /// Returns the neighbors that count, and how many more there are: of too many the first, as the service or the file lists
+    /// them, or those that were seen last.
+    fn split(&self, now: Time) -> (BTreeSet<NodeId>, usize) {
+        let nodes = match &self.source {
             Source::Service => self.from_service.clone(),
-            Source::File(nodes) => nodes.iter().copied().collect(),
+            Source::File(nodes) => nodes.clone(),
             Source::Observed(clustering) => self.cluster(now, clustering),
         };
-        nodes.remove(&self.me);
-        nodes
+        let mut kept = BTreeSet::new();
+        let mut left_out = BTreeSet::new();
+        for node in nodes.into_iter().filter(|&node| node != self.me) {
+            if kept.len() < self.neighbors_max {
+                kept.insert(node);
+            } else if !kept.contains(&node) {
+                left_out.insert(node);
+            }
+        }
+        (kept, left_out.len())
     }
 
-    fn cluster(&self, now: Time, clustering: &Clustering) -> BTreeSet<NodeId> {
+    fn cluster(&self, now: Time, clustering: &Clustering) -> Vec<NodeId> {
         // Several endpoints of one node are one neighbor, last seen when the latest of them was.
         let mut last: BTreeMap<NodeId, Time> = BTreeMap::new();
         for (&(node, ..), &at) in &self.contacts {
@@ -191,9 +187,37 @@ mod tests {
         );
     }
 
+    fn neighborhood(source: Source) -> Neighborhood {
+        Neighborhood::new(ME, source, NEIGHBORS_DEFAULT)
+    }
+
+    #[test]
+    fn of_too_many_neighbors_the_first_count_and_the_others_are_counted() {
+        let listed: Vec<NodeId> = [9, 9, 0, 7, 8, 1, 9, 1, 2].map(NodeId::new).into();
+        let mut small = Neighborhood::new(ME, Source::Service, 3);
+        small.handle_service(Some(&listed));
+        assert_eq!(small.current(Time::default()), nodes(&[9, 7, 8]));
+        assert_eq!(small.left_out_count(Time::default()), 2);
+        let written = Neighborhood::new(ME, Source::File(listed), 3);
+        assert_eq!(written.current(Time::default()), nodes(&[9, 7, 8]));
+        // Those that were seen last.
+        let mut observed = Neighborhood::new(ME, Source::Observed(Clustering::default()), 3);
+        for (at, peer) in [(1_000, 1), (2_000, 2), (3_000, 3), (4_000, 4)] {
+            seen(&mut observed, at, peer, 1);
+        }
+        let now = Time::from_millis(5_000);
+        assert_eq!(observed.current(now), nodes(&[2, 3, 4]));
+        assert_eq!(observed.left_out_count(now), 1);
+        // Whatever a file allows, a snapshot has room for so many.
+        let all: Vec<NodeId> = (1..=2 * NEIGHBORS_MAX as u32).map(NodeId::new).collect();
+        let large = Neighborhood::new(ME, Source::File(all), usize::MAX);
+        assert_eq!(large.current(now).len(), NEIGHBORS_MAX);
+        assert_eq!(large.left_out_count(now), NEIGHBORS_MAX);
+    }
+
     #[test]
     fn a_28_the_neighborhood_follows_the_service() {
-        let mut neighborhood = Neighborhood::new(ME, Source::Service);
+        let mut neighborhood = neighborhood(Source::Service);
         neighborhood.handle_service(Some(&[NodeId::new(1), NodeId::new(2), ME]));
         assert_eq!(neighborhood.current(Time::default()), nodes(&[1, 2]));
         neighborhood.handle_service(Some(&[NodeId::new(3)]));
@@ -203,7 +227,7 @@ mod tests {
 
     #[test]
     fn a_29_only_the_recent_burst_counts_and_two_ports_of_a_node_once() {
-        let mut neighborhood = Neighborhood::new(ME, Source::Observed(Clustering::default()));
+        let mut neighborhood = neighborhood(Source::Observed(Clustering::default()));
         for (at, peer) in [(1_000, 1), (1_200, 2), (1_400, 3)] {
             seen(&mut neighborhood, at, peer, 1);
         }
@@ -226,7 +250,7 @@ mod tests {
 
     #[test]
     fn without_a_large_cluster_everything_recent_counts_and_closed_connections_do_not() {
-        let mut neighborhood = Neighborhood::new(ME, Source::Observed(Clustering::default()));
+        let mut neighborhood = neighborhood(Source::Observed(Clustering::default()));
         for (at, peer) in [(1_000, 1), (20_000, 2), (40_000, 3)] {
             seen(&mut neighborhood, at, peer, 1);
         }
@@ -251,20 +275,10 @@ mod tests {
         assert_eq!(neighborhood.current(Time::from_millis(65_000)), nodes(&[2]));
     }
 
-    #[test]
-    fn of_too_many_the_lowest_are_looked_at_and_all_are_counted() {
-        let many: Vec<NodeId> = (1..=300).map(NodeId::new).collect();
-        let neighborhood = Neighborhood::new(ME, Source::File(many)).up_to(200);
-        let current = neighborhood.current(Time::default());
-        assert_eq!(current.len(), 200);
-        assert_eq!(current.last(), Some(&NodeId::new(200)));
-        assert_eq!(neighborhood.count(Time::default()), 300);
-    }
-
     /// Every node speaks to its true neighbors about once a second and to a stranger now and then; its neighborhood
     /// changes every two minutes. Returns precision and recall in thousandths.
     fn against_the_truth(clustering: Clustering) -> (u64, u64) {
-        let mut neighborhood = Neighborhood::new(ME, Source::Observed(clustering));
+        let mut neighborhood = neighborhood(Source::Observed(clustering));
         let mut seed = 11u64;
         let mut draw = |below: u64| {
             seed = seed

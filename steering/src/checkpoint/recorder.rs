@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use scry_protocol::channel::{Acknowledged, Envelope, Place};
 use scry_protocol::checkpoint::WriteCheckpointError;
+use scry_protocol::limit::NEIGHBORS_NAMED_MAX;
 use scry_protocol::link::host::{Arrived, Checkpoint};
 use scry_protocol::{CheckpointNumber, Content, Incarnation, Moment, NodeId, Past, Transport};
 
@@ -53,6 +54,14 @@ impl RefusedStamps {
     pub fn count(&self) -> u64 {
         self.strangers + self.implausible + self.pasts
     }
+}
+
+/// Returns as many neighbors as a frame has room for: to name too many must not cost the checkpoint.
+pub(crate) fn as_named(mut neighbors: Option<Vec<NodeId>>) -> Option<Vec<NodeId>> {
+    if let Some(neighbors) = &mut neighbors {
+        neighbors.truncate(NEIGHBORS_NAMED_MAX);
+    }
+    neighbors
 }
 
 /// Keeps one life's logical time.
@@ -513,7 +522,7 @@ impl Recorder {
             number,
             after,
             body: content.write()?,
-            neighbors: capture.neighbors,
+            neighbors: as_named(capture.neighbors),
         })
     }
 

@@ -8,7 +8,7 @@ mod family;
 mod words;
 
 use std::io::{ErrorKind, Read};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -16,9 +16,9 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, killpg};
+use nix::sys::socket::{MsgFlags, recv};
 use nix::unistd::Pid;
 use scry_protocol::NodeId;
-use scry_protocol::link::host::Surroundings;
 
 use crate::capture;
 use crate::checkpoint::cut::Standing;
@@ -28,9 +28,11 @@ use crate::model::handler::Local;
 use crate::safety::child::CheckError;
 use crate::safety::speculator::words::{Answer, Check, Order, Said, take, write_within};
 use crate::safety::trial::{Spot, Trouble, Verdict};
+use crate::safety::vetting::CHILDREN_MAX;
 use crate::service::Service;
 
 pub use family::serve;
+pub(super) use words::Told;
 
 /// The environment variable that tells a process which part to play, and what it says for this part.
 const ROLE: (&str, &str) = ("SCRY_ROLE", "speculator");
@@ -39,6 +41,11 @@ const ROLE: (&str, &str) = ("SCRY_ROLE", "speculator");
 const LATE_MAX: u32 = 3;
 /// How long it may take to tell it something that nobody waits for the answer to.
 const TELL_MAX: Duration = Duration::from_millis(500);
+/// How long a child may take to try new states of the neighbors. Questions wait meanwhile, or are late.
+const VETTING_MAX: Duration = Duration::from_millis(250);
+/// How long it may be silent after it was told of new states: it tries them first. On a busy machine that takes longer than
+/// its children may compute.
+const VETTING_WAIT: Duration = VETTING_MAX.saturating_mul(2 * CHILDREN_MAX);
 /// How long to wait before it is started again, at first and at the most.
 const BACK_OFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
 
@@ -60,8 +67,8 @@ pub(super) struct Question<'a, S: Service> {
 pub(super) struct Ground<'a> {
     /// The text of the property file.
     pub(super) rules: &'a str,
-    /// The neighbors' states, and how many there were before them.
-    pub(super) surroundings: Option<(u64, Surroundings)>,
+    /// The neighbors' states.
+    pub(super) surroundings: Option<Told>,
 }
 
 /// The host's end.
@@ -74,8 +81,18 @@ pub(super) struct Speculator {
     back_off: Duration,
     next: u64,
     late_count: u32,
-    /// Which of the neighbors' states the last answer was judged with, and what is wrong with them.
-    vetted: u64,
+    vetted: Vetted,
+}
+
+/// What it says of the neighbors' states.
+#[derive(Debug, Default)]
+struct Vetted {
+    /// Which it was told last, and which it has tried last.
+    told: u64,
+    count: u64,
+    /// Since when it may be at work on those it was told.
+    since: Option<Instant>,
+    /// What is wrong with them and was not taken yet.
     troubles: Vec<Trouble>,
 }
 
@@ -105,8 +122,7 @@ impl Speculator {
             back_off: BACK_OFF.0,
             next: 0,
             late_count: 0,
-            vetted: 0,
-            troubles: Vec::new(),
+            vetted: Vetted::default(),
         }
     }
 
@@ -115,16 +131,33 @@ impl Speculator {
         Some(self.process.as_ref()?.child.id())
     }
 
-    /// Takes what is wrong with the neighbors' states, if it has tried these.
-    pub(super) fn take_troubles(&mut self, count: u64) -> Option<Vec<Trouble>> {
-        (self.vetted == count).then(|| std::mem::take(&mut self.troubles))
+    /// Says which of the neighbors' states it has tried last, and takes what is wrong with them.
+    pub(super) fn take_troubles(&mut self) -> (u64, Vec<Trouble>) {
+        (self.vetted.count, std::mem::take(&mut self.vetted.troubles))
     }
 
-    pub(super) fn set_surroundings(&mut self, count: u64, surroundings: Surroundings) {
-        let order = Order::Surroundings(count, surroundings);
-        if let Some(process) = &mut self.process
-            && process.tell(&order).is_err()
-        {
+    /// Hears what it has said by itself, without waiting for more.
+    pub(super) fn listen(&mut self) {
+        let Some(process) = &mut self.process else {
+            return;
+        };
+        let mut heard = process.hear_now();
+        while heard.is_ok() {
+            match take::<Answer>(&mut process.heard) {
+                Ok(Some(answer)) => self.vetted.note(answer.vetted, answer.troubles),
+                Ok(None) => return,
+                Err(error) => heard = Err(error),
+            }
+        }
+        self.lose();
+    }
+
+    pub(super) fn set_surroundings(&mut self, told: Told) {
+        let Some(process) = &mut self.process else {
+            return;
+        };
+        self.vetted.tell(told.count);
+        if process.tell(&Order::Surroundings(told)).is_err() {
             self.lose();
         }
     }
@@ -151,10 +184,13 @@ impl Speculator {
                     Said::Late => Err(CheckError::Late(deadline)),
                     Said::ForkFailed(number) => Err(CheckError::Fork(nix::Error::from_raw(number))),
                     Said::Unreadable(error) => Err(CheckError::Gone(error)),
+                    Said::Vetted => Err(CheckError::Gone("no answer to a question".to_owned())),
                 }
             }
             Err(Silence::Late) => {
-                self.late_count += 1;
+                if !self.vetted.is_under_way() {
+                    self.late_count += 1;
+                }
                 if self.late_count >= LATE_MAX {
                     self.lose();
                 }
@@ -187,13 +223,13 @@ impl Speculator {
         loop {
             // An answer to a question that was given up for late is not one to this.
             let answer: Option<Answer> = take(&mut process.heard).map_err(Silence::Gone)?;
-            match answer {
-                Some(answer) if answer.id == self.next => {
-                    (self.vetted, self.troubles) = (answer.vetted, answer.troubles);
-                    return Ok(answer.said);
-                }
-                Some(_) => {}
-                None => process.hear(left()?)?,
+            let Some(answer) = answer else {
+                process.hear(left()?)?;
+                continue;
+            };
+            self.vetted.note(answer.vetted, answer.troubles);
+            if answer.id == self.next {
+                return Ok(answer.said);
             }
         }
     }
@@ -231,8 +267,10 @@ impl Speculator {
             proved: false,
         };
         process.tell(&Order::Rules(ground.rules.to_owned()))?;
-        if let Some((count, surroundings)) = ground.surroundings {
-            process.tell(&Order::Surroundings(count, surroundings))?;
+        self.vetted.since = None;
+        if let Some(told) = ground.surroundings {
+            self.vetted.tell(told.count);
+            process.tell(&Order::Surroundings(told))?;
         }
         self.late_count = 0;
         self.process = Some(process);
@@ -250,6 +288,29 @@ impl Speculator {
     }
 }
 
+impl Vetted {
+    fn tell(&mut self, count: u64) {
+        self.told = count;
+        self.since.get_or_insert_with(Instant::now);
+    }
+
+    /// Takes note of what an answer says of them; every answer says it, so once for each time that they were tried.
+    fn note(&mut self, count: u64, troubles: Vec<Trouble>) {
+        if count > self.count {
+            self.count = count;
+            self.troubles.extend(troubles);
+        }
+        // Whoever has answered is not hung, and may have more of them to try.
+        self.since = (count < self.told).then(Instant::now);
+    }
+
+    /// Tells whether it may be at work on them, which questions have to wait for.
+    fn is_under_way(&self) -> bool {
+        self.since
+            .is_some_and(|since| since.elapsed() < VETTING_WAIT)
+    }
+}
+
 impl Process {
     fn tell(&mut self, order: &Order) -> std::io::Result<()> {
         write_within(&mut self.stream, order, TELL_MAX)
@@ -257,6 +318,23 @@ impl Process {
 
     fn ask(&mut self, check: &Check, within: Duration) -> std::io::Result<()> {
         write_within(&mut self.stream, check, within)
+    }
+
+    /// Takes in what is there already.
+    fn hear_now(&mut self) -> std::io::Result<()> {
+        let mut buffer = [0; 4096];
+        loop {
+            match recv(self.stream.as_raw_fd(), &mut buffer, MsgFlags::MSG_DONTWAIT) {
+                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+                Ok(length) => {
+                    self.heard.extend_from_slice(&buffer[..length]);
+                    self.proved = true;
+                }
+                Err(nix::Error::EAGAIN) => return Ok(()),
+                Err(nix::Error::EINTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
     }
 
     /// Waits for more of an answer.

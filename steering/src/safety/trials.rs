@@ -16,7 +16,7 @@ use crate::property::Property;
 use crate::runtime::run::Performed;
 use crate::safety::child::{CheckError, Forker, unanswered};
 use crate::safety::memory::Memory;
-use crate::safety::speculator::{Ground, Question, Speculator};
+use crate::safety::speculator::{Ground, Question, Speculator, Told};
 use crate::safety::trial::{How, Spot, Trial, Trouble, Verdict, looks_at_neighbors};
 use crate::safety::vetting::{Neighbors, Troubles, Vetting, without};
 use crate::service::Service;
@@ -132,10 +132,15 @@ impl<S: Service> Trials<S> {
     /// Takes the neighbors' states. They are not read before they are needed.
     pub(super) fn set_surroundings(&mut self, surroundings: Surroundings) {
         self.memory.clear();
+        if let Some(speculator) = &mut self.speculator {
+            // What it found wrong with the last ones is not to cost it the same time again.
+            speculator.listen();
+        }
+        self.note_vetted();
         self.known_count += 1;
         let left_out = self.troubles.present(Instant::now());
         if let Some(speculator) = &mut self.speculator {
-            speculator.set_surroundings(self.known_count, without(&surroundings, &left_out));
+            speculator.set_surroundings(told(self.known_count, &surroundings, &left_out));
         }
         self.known = Some(Known {
             since: Instant::now(),
@@ -360,7 +365,7 @@ impl<S: Service> Trials<S> {
         let rules = &self.rules.properties;
         let ground = || Ground {
             rules,
-            surroundings: known.map(|known| (count, without(&known.raw, &known.left_out))),
+            surroundings: known.map(|known| told(count, &known.raw, &known.left_out)),
         };
         let executable = &self.executable;
         let speculator = self
@@ -378,13 +383,29 @@ impl<S: Service> Trials<S> {
         };
         let deadline = Duration::from_millis(self.rules.deadline_ms);
         let answer = speculator.ask(deadline, &question, ground);
-        if let Some(troubles) = speculator.take_troubles(count) {
-            if let Some(known) = &mut self.known {
-                known.leave_out(&troubles);
-                known.vetted = true;
-            }
-            self.note_troubles(troubles);
-        }
+        self.note_vetted();
         answer
+    }
+
+    /// Takes note of what the speculator found in the neighbors' states.
+    fn note_vetted(&mut self) {
+        let Some(speculator) = &mut self.speculator else {
+            return;
+        };
+        let (vetted, troubles) = speculator.take_troubles();
+        if let Some(known) = &mut self.known {
+            // Of states before these it says what to be careful with, too.
+            known.leave_out(&troubles);
+            known.vetted |= vetted == self.known_count;
+        }
+        self.note_troubles(troubles);
+    }
+}
+
+fn told(count: u64, surroundings: &Surroundings, left_out: &[Spot]) -> Told {
+    Told {
+        count,
+        surroundings: without(surroundings, left_out),
+        left_out: left_out.to_vec(),
     }
 }

@@ -25,7 +25,7 @@ const PAUSE: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs
 /// After so many times its pause without more of it, a spot counts as new.
 const FORGET: u32 = 4;
 /// So many children may use up their time, each for another node's state.
-const CHILDREN_MAX: u32 = 4;
+pub(super) const CHILDREN_MAX: u32 = 4;
 /// How many spots are remembered. There are more only if nearly everything is bad, and then everything may be.
 const SPOTS_MAX: usize = 1024;
 

@@ -756,7 +756,7 @@ impl World {
                 }
                 Output::Unreadable { .. }
                 | Output::Implausible { .. }
-                | Output::TooManyNeighbors { .. } => {}
+                | Output::NeighborsLeftOut { .. } => {}
                 Output::Failed { gather, .. } => {
                     self.demanded.remove(&(at, agent_life, gather));
                     self.summary.failed += 1;

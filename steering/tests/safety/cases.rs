@@ -19,7 +19,7 @@ use scry_protocol::link::host::{
 use scry_protocol::{CheckpointNumber, Content, Incarnation, Past};
 
 use crate::cuts;
-use crate::toy::{Counter, Message, UNJUDGED, counter};
+use crate::toy::{Counter, ENDLESS, Message, UNJUDGED, counter};
 
 /// A case with its name.
 type Case = (&'static str, fn());
@@ -94,6 +94,10 @@ pub(crate) const ALL: &[Case] = &[
         knows_it_sees_a_part,
     ),
     ("old_neighbors_are_forgotten", forgets_stale),
+    (
+        "what_never_ends_on_a_neighbors_state_is_told_by_the_speculator",
+        tells_what_never_ends,
+    ),
     ("an_unreadable_neighbor_is_left_out", leaves_out_unreadable),
 ];
 
@@ -783,6 +787,25 @@ fn forgets_stale() {
         assert_eq!(failures(&mut check), [Failure::SurroundingsStale]);
         vetoes(&mut check, 0, Message::Set(10), "small");
     }
+}
+
+fn tells_what_never_ends() {
+    let mut rules = rules(Isolate::Speculator);
+    // Shorter than it takes to find out.
+    rules.deadline_ms = 20;
+    let mut check = check(rules);
+    let mut told = Vec::new();
+    let mut last: Option<Instant> = None;
+    until("it is told", || {
+        // New states come before the last ones can have been tried.
+        if last.is_none_or(|last| last.elapsed() > Duration::from_millis(100)) {
+            last = Some(Instant::now());
+            check.set_surroundings(neighbor(ENDLESS));
+        }
+        examine(&mut check, 0, Message::Set(3));
+        told.extend(failures(&mut check));
+        told.contains(&Failure::PropertyLate)
+    });
 }
 
 fn leaves_out_unreadable() {

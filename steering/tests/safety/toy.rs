@@ -1,6 +1,7 @@
 //! A counter whose handlers can be asked to misbehave in every way a handler can.
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use scry::model::handler::Local;
 use scry::{Context, NodeId, Property, Service, View};
@@ -35,6 +36,8 @@ pub(crate) enum Message {
 static IS_STAINED: AtomicBool = AtomicBool::new(false);
 /// A number that a property panics at.
 pub(crate) const UNJUDGED: u64 = 7_777;
+/// A number on which a property never ends.
+pub(crate) const ENDLESS: u64 = 8_888;
 
 impl Service for Counter {
     type Message = Message;
@@ -82,7 +85,12 @@ impl Service for Counter {
             Property::node("small", |view: &View<'_, Self>| view.state.count < 10),
             Property::pair(
                 "all different",
-                |view: &View<'_, Self>| (view.state.count > 0).then_some(view.state.count),
+                |view: &View<'_, Self>| {
+                    while view.state.count == ENDLESS {
+                        std::thread::sleep(Duration::from_millis(1));
+                    }
+                    (view.state.count > 0).then_some(view.state.count)
+                },
                 |(_, a), (_, b)| a != b,
             ),
         ]

@@ -6,9 +6,10 @@ use std::sync::LazyLock;
 use scry::checkpoint::{CheckpointManager, Time, manager};
 use scry_agent::controller::paths::{Limits, Paths};
 use scry_agent::controller::{Controller, Options, Output};
+use scry_agent::fuzzing::{self, Admin};
 use scry_agent::log::selection::{self, Selection};
 use scry_agent::log::shown::{self, Style};
-use scry_agent::log::{Reader, file};
+use scry_agent::log::{Reader, file, verify};
 use scry_protocol::filter::Mode;
 use scry_protocol::frame::{self, Message};
 use scry_protocol::link::checker::{CheckerToAgent, Ready};
@@ -28,6 +29,8 @@ pub const TARGETS: &[Target] = &[
     Target::new("stored_paths", 512, stored_paths),
     Target::new("log_line", 512, log_line),
     Target::new("log_file", 1024, log_file),
+    Target::new("configuration", 1024, configuration),
+    Target::new("admin", 512, admin),
 ];
 
 const ME: NodeId = NodeId::new(1);
@@ -292,4 +295,37 @@ fn log_file(input: &[u8]) {
     let expected = whole.split(|&byte| byte == b'\n');
     let expected = expected.filter(|line| !line.is_empty());
     assert_eq!(lines.len(), expected.count());
+    verify::verify(&FOLDER, None).expect("the file can be followed");
+}
+
+/// `scry.toml`. Lines that begin as variables of the environment do are taken for such.
+fn configuration(input: &[u8]) {
+    let Ok(text) = std::str::from_utf8(input) else {
+        return;
+    };
+    let (variables, lines): (Vec<&str>, Vec<&str>) =
+        text.lines().partition(|line| line.starts_with("SCRY__"));
+    let environment = variables
+        .iter()
+        .filter_map(|line| line.split_once('='))
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .collect();
+    match fuzzing::configuration(&lines.join("\n"), &environment) {
+        Ok(json) => drop(serde_json::from_str::<serde_json::Value>(&json).expect("it is JSON")),
+        Err(said) => assert!(!said.is_empty()),
+    }
+}
+
+/// What is sent to the interface of operators. The agent behind it is about to end, so that nothing can succeed.
+fn admin(input: &[u8]) {
+    thread_local! {
+        static ADMIN: Admin = Admin::start();
+    }
+    let answer = ADMIN.with(|admin| admin.answer(input));
+    assert!(answer.is_empty() || answer.starts_with(b"HTTP/1."));
+    assert!(
+        !answer.starts_with(b"HTTP/1.1 2"),
+        "{}",
+        answer.escape_ascii()
+    );
 }

@@ -10,7 +10,7 @@
 //! |---|---|
 //! | [`protocol`] | the links between hosts, agents and checkers; stamps, checkpoints, differences, records |
 //! | [`steering`] | the runtime's wire, peers' states and paths, traces, property files |
-//! | [`agent`] | what an agent decides by, its files, its configuration |
+//! | [`agent`] | what an agent decides by, its files, its configuration, what operators send |
 //! | [`corpus`] | not a target: the corpora in the repository |
 //! | [`memory`] | not a target: counts what a target allocates |
 //! | [`parts`] | not a target: cuts an input into several |

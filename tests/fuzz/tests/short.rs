@@ -85,7 +85,7 @@ short! {
     envelope succession content delta difference packed record names
     connection datagram state_of_randtree state_of_paxos path_of_randtree path_of_paxos
     snapshot surroundings trace packed_trace properties
-    manager controller stored_paths log_line log_file
+    manager controller stored_paths log_line log_file configuration admin
 }
 
 #[test]

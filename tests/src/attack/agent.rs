@@ -70,13 +70,15 @@ impl Agent {
         &self.folder
     }
 
-    /// Sends a request of an operator, and returns code and body of the answer.
+    /// Sends a request of an operator, and returns code and body of the answer. On a busy machine a connection may be
+    /// refused or cut short; who is asked again until then must answer within [`WAIT`].
     pub fn ask(&self, method: &str, path: &str, body: &str) -> (u16, String) {
-        /// On a busy machine an answer may be cut short once.
-        const TRIES: usize = 3;
-        let mut answers = (0..TRIES).map(|_| self.try_ask(method, path, body));
-        let answer = answers.find_map(|answer| answer);
-        answer.unwrap_or_else(|| panic!("agent {} does not answer: {}", self.id, self.said()))
+        until("an agent answers", || {
+            let ended = self.ended();
+            let id = self.id;
+            assert!(ended.is_none(), "agent {id}: {ended:?}: {}", self.said());
+            self.try_ask(method, path, body)
+        })
     }
 
     fn try_ask(&self, method: &str, path: &str, body: &str) -> Option<(u16, String)> {

@@ -1,4 +1,4 @@
-//! A cluster: nodes with agents, one of them the attacker, and two nodes beside it that nobody attacks.
+//! A cluster: nodes with agents, one of them the attacker, and beside it the same again, which nobody attacks.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -10,8 +10,9 @@ use super::agent::Settings;
 use super::node::{Start, set_clock};
 use super::{Agent, Node, Scratch, arena, until};
 
-/// Nodes without agents whose pace says how busy the machine is.
-const REFERENCE: [u32; 2] = [101, 102];
+/// What is added to a node's id to get that of its twin in the cluster that nobody attacks, whose pace says how busy the
+/// machine is.
+const TWIN: u32 = 100;
 /// Whom certificates are made for beside the nodes: holders of a certificate that no agent knows.
 const OUTSIDERS: [u32; 2] = [8, 9];
 
@@ -50,7 +51,11 @@ impl Plan {
             ("checkpoint.period_ms", "250"),
             ("checkpoint.round_ms", "1000"),
             ("checker.time_ms", "250"),
-            ("checker.grace_ms", "1000"),
+            // Where others want every processor, checkers that run only when nobody does would never come to an end, and what
+            // is waited for is what they find. It is no easier for the service.
+            ("checker.idle", "false"),
+            ("checker.nice", "5"),
+            ("checker.grace_ms", "5000"),
             ("checker.states", "2000"),
             ("checker.memory_bytes", "268435456"),
         ];
@@ -132,52 +137,14 @@ impl Plan {
         let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let scratch = Scratch::new();
         let ids: Vec<u32> = (1..=self.nodes).collect();
-        make_certificates(&scratch.0, &ids);
-        let nowhere: Vec<(u32, SocketAddr)> = ids
-            .iter()
-            .map(|&id| (id, ([127, 0, 0, 1], 1).into()))
-            .collect();
-        let agents: Vec<Agent> = ids
-            .iter()
-            .map(|&id| {
-                let folder = scratch.0.join(format!("n{id}"));
-                Agent::start(id, &folder, &self.settings_of(&scratch.0, id, &nowhere))
-            })
-            .collect();
-        let known: Vec<(u32, SocketAddr)> = agents.iter().map(|it| (it.id, it.address)).collect();
-        for agent in &agents {
-            agent.reload(&self.settings_of(&scratch.0, agent.id, &known));
-        }
-        for (id, ahead_ms) in &self.clocks {
-            set_clock(&scratch.0.join(format!("n{id}")), *ahead_ms);
-        }
-        for (id, text) in &self.numbers {
-            let disk = scratch.0.join(format!("n{id}")).join("disk");
-            std::fs::create_dir_all(&disk).unwrap();
-            std::fs::write(disk.join("numbers"), text).unwrap();
-        }
-        let nodes = ids
-            .iter()
-            .map(|&id| Arc::new(self.start_node(&scratch.0, id)));
-        let nodes: Vec<Arc<Node>> = nodes.collect();
-        let reference = REFERENCE.map(|id| {
-            Arc::new(Node::start(&Start {
-                id,
-                folder: &scratch.0.join(format!("n{id}")),
-                members: &REFERENCE,
-                partners: &REFERENCE,
-                agent: None,
-                disk: true,
-                arguments: &[],
-                environment: &[],
-            }))
-        });
-        introduce(&nodes);
-        introduce(&reference);
+        let twins: Vec<u32> = ids.iter().map(|id| id + TWIN).collect();
+        make_certificates(&scratch.0, &[&ids[..], &twins[..]].concat());
+        let attacked = self.start_group(&scratch.0, &ids);
+        let control = self.start_group(&scratch.0, &twins);
         let cluster = Cluster {
-            nodes,
-            agents,
-            reference,
+            nodes: attacked.nodes,
+            agents: attacked.agents,
+            control,
             plan: self,
             scratch,
             _alone: alone,
@@ -186,14 +153,49 @@ impl Plan {
         cluster
     }
 
-    fn start_node(&self, root: &Path, id: u32) -> Node {
+    /// Starts nodes with agents that know each other and nobody else.
+    fn start_group(&self, root: &Path, ids: &[u32]) -> Group {
+        let nowhere: Vec<(u32, SocketAddr)> = ids
+            .iter()
+            .map(|&id| (id, ([127, 0, 0, 1], 1).into()))
+            .collect();
+        let agents: Vec<Agent> = ids
+            .iter()
+            .map(|&id| {
+                let folder = root.join(format!("n{id}"));
+                Agent::start(id, &folder, &self.settings_of(root, id, &nowhere))
+            })
+            .collect();
+        let known: Vec<(u32, SocketAddr)> = agents.iter().map(|it| (it.id, it.address)).collect();
+        for agent in &agents {
+            agent.reload(&self.settings_of(root, agent.id, &known));
+        }
+        // The twins meet no trouble of their own.
+        let of_attacked = |id: &u32| ids.contains(id);
+        for (id, ahead_ms) in self.clocks.iter().filter(|(id, _)| of_attacked(id)) {
+            set_clock(&root.join(format!("n{id}")), *ahead_ms);
+        }
+        for (id, text) in self.numbers.iter().filter(|(id, _)| of_attacked(id)) {
+            let disk = root.join(format!("n{id}")).join("disk");
+            std::fs::create_dir_all(&disk).unwrap();
+            std::fs::write(disk.join("numbers"), text).unwrap();
+        }
+        let nodes = ids
+            .iter()
+            .map(|&id| Arc::new(self.start_node(root, ids, id)));
+        let nodes: Vec<Arc<Node>> = nodes.collect();
+        introduce(&nodes);
+        Group { nodes, agents }
+    }
+
+    /// Starts one of the nodes with these ids.
+    fn start_node(&self, root: &Path, ids: &[u32], id: u32) -> Node {
         let folder = root.join(format!("n{id}"));
-        let ids: Vec<u32> = (1..=self.nodes).collect();
         let has_agent = !(self.free_agent && id == self.nodes);
         Node::start(&Start {
             id,
             folder: &folder,
-            members: &ids,
+            members: ids,
             partners: &ids[..ids.len() - 1],
             agent: has_agent.then(|| folder.join("host.sock")),
             disk: self.disks,
@@ -237,6 +239,21 @@ impl Plan {
     }
 }
 
+/// Nodes and their agents.
+#[derive(Debug)]
+pub(super) struct Group {
+    /// By rising id. The last is the one that attacks, or would.
+    pub(super) nodes: Vec<Arc<Node>>,
+    agents: Vec<Agent>,
+}
+
+impl Group {
+    /// Returns the nodes that are measured.
+    pub(super) fn measured(&self) -> &[Arc<Node>] {
+        &self.nodes[..self.nodes.len() - 1]
+    }
+}
+
 /// A running cluster. Everything of it ends when it is dropped.
 #[derive(Debug)]
 pub struct Cluster {
@@ -244,8 +261,8 @@ pub struct Cluster {
     pub nodes: Vec<Arc<Node>>,
     /// Their agents.
     pub agents: Vec<Agent>,
-    /// Nodes that nobody attacks.
-    pub reference: [Arc<Node>; 2],
+    /// The same again, started in the same way and asked as much, which nobody attacks.
+    pub(super) control: Group,
     plan: Plan,
     scratch: Scratch,
     _alone: MutexGuard<'static, ()>,
@@ -295,7 +312,8 @@ impl Cluster {
         let at = self.nodes.iter().position(|node| node.id == id).unwrap();
         self.nodes[at].kill();
         self.nodes[at].set_clock(ahead_ms);
-        self.nodes[at] = Arc::new(self.plan.start_node(&self.scratch.0, id));
+        let ids: Vec<u32> = (1..=self.plan.nodes).collect();
+        self.nodes[at] = Arc::new(self.plan.start_node(&self.scratch.0, &ids, id));
         introduce(&self.nodes);
     }
 
@@ -305,7 +323,7 @@ impl Cluster {
             true => &self.agents[..self.agents.len() - 1],
             false => &self.agents,
         };
-        for agent in hosted {
+        for agent in hosted.iter().chain(&self.control.agents) {
             until("host, checker and a whole snapshot", || {
                 let status = agent.status();
                 let has_host = !status["steering"]["host"].is_null();
@@ -321,7 +339,7 @@ impl Cluster {
 
     /// Fails if a process has ended.
     pub fn assert_alive(&self) {
-        for node in self.nodes.iter().chain(&self.reference) {
+        for node in self.nodes.iter().chain(&self.control.nodes) {
             let ended = node.ended();
             assert!(
                 ended.is_none(),
@@ -330,7 +348,7 @@ impl Cluster {
                 node.said()
             );
         }
-        for agent in &self.agents {
+        for agent in self.agents.iter().chain(&self.control.agents) {
             let ended = agent.ended();
             assert!(
                 ended.is_none(),

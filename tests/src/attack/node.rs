@@ -152,10 +152,12 @@ impl Node {
 
     /// Waits until every question it asked has its answer.
     pub fn wait_until_all_is_answered(&self) {
-        until("every question is answered", || {
+        let state = until("every question is answered", || {
             let state = self.state();
-            state["open"].as_object().unwrap().is_empty().then_some(())
+            let all = state["open"].as_object().unwrap().is_empty();
+            all.then_some(state)
         });
+        assert_eq!(state["asked"], state["answered"], "node {}", self.id);
     }
 
     /// Resets it: it begins anew with what it kept.

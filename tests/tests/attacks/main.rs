@@ -13,6 +13,8 @@
 //! | [`numbers`] | numbers and incarnations that cannot be true: in stamps, between agents, on a disk |
 //! | [`clocks`] | clocks days apart, set back and forward in mid-run |
 //! | [`bounds`] | connections to the nodes' own ports that are too many, silent or slow |
+//! | [`flood`] | frames, connections and handshakes without end |
+//! | [`bounds_admin`] | connections to the interface of operators |
 //! | [`judgements`] | a neighbor's state, on which properties and handlers do |
 //! | [`switch`] | a broken configuration, a lost key, a stopped agent, while somebody throws the switch |
 //!
@@ -33,13 +35,16 @@
 //! `Meter::watch` and `assert_withstood`. Cases that measure run one at a time, whatever the number of threads of
 //! the test. With `SCRY_ATTACK_SECONDS` each case measures for so long through its attack; without it, for about two seconds.
 //!
-//! A busy machine slows everything down. So what is compared is never a pace by itself, but its ratio to that of two other
-//! nodes without agents, which nobody attacks and which are asked in the same way at the same time; and what seems too slow is measured
-//! again a few times, while the attack goes on.
+//! A busy machine slows everything down. So what is compared is never a pace by itself, but its ratio to that of a second
+//! cluster of the same processes, which nobody attacks and which is asked in the same way at the same time; and what seems too slow is
+//! measured again a few times, each time for longer, while the attack goes on. What depends on no pace is strict: no process
+//! ends, every call is answered, nothing is lost.
 
 mod bounds;
+mod bounds_admin;
 mod bytes;
 mod clocks;
+mod flood;
 mod judgements;
 mod numbers;
 mod switch;

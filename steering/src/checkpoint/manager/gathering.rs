@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use scry_protocol::limit::MEMBERS_MAX;
 use scry_protocol::link::host::{Arrived, AskNeighbors, LookAgain, Renew};
-use scry_protocol::link::peer::{Base, Changed, Confirm, Full, Refused, Request, RequestId, Same};
+use scry_protocol::link::peer::{Changed, Confirm, Full, Refused, Request, RequestId, Same};
 use scry_protocol::snapshot::{Missing, Reason, Refusal};
 use scry_protocol::{Body, CheckpointNumber, GatherId, NodeId, Snapshot};
 
@@ -46,7 +46,7 @@ pub(super) struct Asked {
     /// The round it belongs to, by its number.
     number: CheckpointNumber,
     /// The checkpoint that was named as base for the answer.
-    known: Option<Base>,
+    known: Option<Body>,
 }
 
 impl Purpose {
@@ -239,7 +239,7 @@ impl CheckpointManager {
 
     fn begin(&mut self, now: Time, id: GatherId, purpose: Purpose, restarts: u32) {
         let neighbors = self.neighborhood.current(now);
-        self.tell_left_out(now, neighbors.len());
+        self.tell_left_out(self.neighborhood.left_out_count(now), neighbors.len());
         let number = self.store.newest().max(self.floor).next();
         let gather = Gather::new(now, self.me, &neighbors, number, self.options.gather);
         let running = Running {
@@ -252,16 +252,12 @@ impl CheckpointManager {
         self.with_gather(now, id, |_, _| {});
     }
 
-    /// Says how many neighbors are not looked at, if that is news.
-    fn tell_left_out(&mut self, now: Time, looked_at: usize) {
-        let count = self.neighborhood.count(now);
-        let count = if count > looked_at { count } else { 0 };
-        if count > 0 && count != self.neighbors_told {
-            let max = self.neighborhood.max();
+    /// Says that there are too many neighbors, each time that their number has changed.
+    fn tell_left_out(&mut self, count: usize, kept: usize) {
+        if std::mem::replace(&mut self.left_out_count, count) != count && count > 0 {
             self.outputs
-                .push_back(Output::TooManyNeighbors { count, max });
+                .push_back(Output::NeighborsLeftOut { count, kept });
         }
-        self.neighbors_told = count;
     }
 
     /// Starts a gather anew under its old name, unless that was done too often.
@@ -307,7 +303,7 @@ impl CheckpointManager {
             self.exchange.read_full(from, number, full.body)
         });
         if held.is_ok()
-            && let Some(base) = self.exchange.known(from)
+            && let Some((base, _)) = self.exchange.known(from)
         {
             // A whole state may be large: its sender need not keep older ones for this node.
             self.send(now, from, &Confirm { base }.into());
@@ -321,7 +317,8 @@ impl CheckpointManager {
         };
         let held = asked.read(changed.ahead, changed.age_ms, |number| {
             let delta = changed.delta;
-            self.exchange.read_changed(from, number, asked.known, delta)
+            let known = asked.known.as_ref();
+            self.exchange.read_changed(from, number, known, delta)
         });
         self.handle_held(now, &asked, held);
     }
@@ -331,7 +328,7 @@ impl CheckpointManager {
             return;
         };
         let held = asked.read(same.ahead, same.age_ms, |number| {
-            self.exchange.read_same(from, number, asked.known)
+            self.exchange.read_same(from, number, asked.known.as_ref())
         });
         self.handle_held(now, &asked, held);
     }
@@ -457,8 +454,13 @@ impl CheckpointManager {
         }
         self.last_request = self.last_request.wrapping_add(1);
         let id = RequestId::new(self.last_request);
-        let known = self.exchange.known(to);
-        if self.send(now, to, &Request { id, number, known }.into()) {
+        let (base, known) = self.exchange.known(to).unzip();
+        let request = Request {
+            id,
+            number,
+            known: base,
+        };
+        if self.send(now, to, &request.into()) {
             let asked = Asked {
                 gather,
                 to,

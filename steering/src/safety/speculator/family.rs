@@ -32,6 +32,7 @@ use crate::property::Property;
 use crate::safety::child::{
     CheckError, end_of, heed_the_clock, live_at_most, reap, spawn, unanswered,
 };
+use crate::safety::speculator::VETTING_MAX;
 use crate::safety::speculator::words::{Answer, Check, Order, Said, Spoken, read, write};
 use crate::safety::trial::{Spot, Trial, Trouble, looks_at_neighbors};
 use crate::safety::vetting::{Neighbors, Vetting, without};
@@ -39,8 +40,6 @@ use crate::service::Service;
 
 /// How many children wait for a question. While one ends and another is forked in its place, the others answer.
 const CHILDREN_COUNT: usize = 3;
-/// How long a child may take to try new states of the neighbors. Questions wait meanwhile, or are late.
-const VETTING_MAX: Duration = Duration::from_millis(250);
 
 /// What a child notes: that it is its turn, that it has read a question whole (the id follows), that it has answered,
 /// that the turn is another's; or that what comes is not for it, or that nothing comes any more.
@@ -71,6 +70,7 @@ pub fn serve<S: Service>() {
         vetting: Vetting::default(),
         vetted: 0,
         troubles: Vec::new(),
+        left_out: Vec::new(),
         turn_reader: File::from(turn_reader),
         turn_writer: File::from(turn_writer),
         children: Vec::new(),
@@ -87,6 +87,8 @@ struct Family<S: Service> {
     /// Which states of the neighbors were looked at last, and what is wrong with them.
     vetted: u64,
     troubles: Vec<Trouble>,
+    /// What was not tried, since the host knows that it is bad.
+    left_out: Vec<Spot>,
     /// A pipe that holds one byte, or none while a child has the turn.
     turn_reader: File,
     turn_writer: File,
@@ -187,16 +189,21 @@ impl<S: Service> Family<S> {
                 self.properties = properties::from_text(&text);
                 self.vetting.clear();
             }
-            Order::Surroundings(count, surroundings) => {
-                self.vetted = count;
+            Order::Surroundings(told) => {
+                self.vetted = told.count;
                 self.troubles.clear();
+                self.left_out = told.left_out;
                 self.neighbors = Neighbors(Vec::new());
                 let properties = self.properties.as_deref().unwrap_or_default();
                 if looks_at_neighbors(properties) {
-                    self.troubles = self
-                        .vetting
-                        .vet(&surroundings, properties, VETTING_MAX, &[]);
-                    self.neighbors = Neighbors::read(&without(&surroundings, &self.bad()));
+                    let (states, left_out) = (&told.surroundings, &self.left_out);
+                    self.troubles = self.vetting.vet(states, properties, VETTING_MAX, left_out);
+                    self.neighbors = Neighbors::read(&without(states, &self.bad()));
+                }
+                // What takes too long has made a question late that would have told of it; so it is told by itself.
+                if !self.troubles.is_empty() {
+                    let answer = self.answer(0, Said::Vetted);
+                    write(&mut self.stream, &answer)?;
                 }
             }
         }
@@ -204,7 +211,8 @@ impl<S: Service> Family<S> {
     }
 
     fn bad(&self) -> Vec<Spot> {
-        self.troubles.iter().map(|trouble| trouble.spot).collect()
+        let found = self.troubles.iter().map(|trouble| trouble.spot);
+        self.left_out.iter().copied().chain(found).collect()
     }
 
     fn answer(&self, id: u64, said: Said) -> Answer {

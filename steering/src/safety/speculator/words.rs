@@ -26,8 +26,20 @@ const HEAD_BYTES: usize = 5;
 pub(super) enum Order {
     /// The text of the property file.
     Rules(String),
-    /// The neighbors' states, and how many there were before them.
-    Surroundings(u64, Surroundings),
+    /// The neighbors' states.
+    Surroundings(Told),
+}
+
+/// The neighbors' states as the speculator is told them.
+#[derive(Debug, Serialize, Deserialize)]
+pub(in crate::safety) struct Told {
+    /// How many there were before them.
+    pub(in crate::safety) count: u64,
+    /// Those that may be tried.
+    pub(in crate::safety) surroundings: Surroundings,
+    /// What is known to be bad, and left alone for a while: to try it with every new state would leave no time for anything
+    /// else.
+    pub(in crate::safety) left_out: Vec<Spot>,
 }
 
 /// A question.
@@ -67,6 +79,9 @@ pub(super) enum Said {
     Late,
     /// No child could be forked, by error number.
     ForkFailed(i32),
+    /// No answer to a question: something is wrong with the neighbors' states. Whoever asks may have given up waiting long
+    /// before that is known.
+    Vetted,
     Unreadable(String),
 }
 

@@ -117,20 +117,3 @@ fn one_that_is_far_ahead_is_not_followed() {
     assert_eq!(numbers(&snapshot), [2, 2, 2]);
     assert_eq!(world.node(0).recorder.number(), number(2));
 }
-
-#[test]
-fn too_many_neighbors_are_told_once_and_the_lowest_looked_at() {
-    let options = Options {
-        neighbors_max: 2,
-        ..quiet()
-    };
-    let mut world = World::new(5, &options);
-    for _ in 0..2 {
-        world.gather(0);
-        world.deliver();
-        let snapshot = world.snapshot();
-        assert!(snapshot.is_complete());
-        assert_eq!(snapshot.members.len(), 3);
-    }
-    assert_eq!(world.too_many, [(4, 2)]);
-}
