@@ -60,7 +60,7 @@ use scry_protocol::link::host::{
 };
 use scry_protocol::link::peer::PeerMessage;
 use scry_protocol::record::{Entry, What, Word};
-use scry_protocol::{Body, CheckpointNumber, FilterId, Incarnation, NodeId, ViolationId};
+use scry_protocol::{Body, CheckpointNumber, FilterId, Incarnation, NodeId, RunId, ViolationId};
 
 pub use modes::{Allowed, ModeChange, UnknownProperty};
 pub use paths::Paths;
@@ -481,6 +481,15 @@ impl Controller {
             CheckerToAgent::Replayed(replayed) => self.replayed(now, replayed),
             CheckerToAgent::Found(found) => self.found(now, *found),
             CheckerToAgent::Report(report) => self.report(now, report),
+        }
+    }
+
+    /// Learns that the checker is still at work on a run and waits for a processor: it is no more hung than the machine is.
+    /// Whoever says so does not say it for ever.
+    pub fn handle_checker_starving(&mut self, now: Time, run: RunId) {
+        let until = now.after_millis(self.options.grace_ms);
+        if let Some(run) = self.run.as_mut().filter(|going| going.id == run) {
+            run.deadline = run.deadline.max(until);
         }
     }
 
