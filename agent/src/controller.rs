@@ -60,7 +60,7 @@ use scry_protocol::link::host::{
 };
 use scry_protocol::link::peer::PeerMessage;
 use scry_protocol::record::{Entry, What, Word};
-use scry_protocol::{Body, CheckpointNumber, FilterId, Incarnation, NodeId, ViolationId};
+use scry_protocol::{Body, CheckpointNumber, FilterId, Incarnation, NodeId, RunId, ViolationId};
 
 pub use modes::{Allowed, ModeChange, UnknownProperty};
 pub use paths::Paths;
@@ -495,6 +495,15 @@ impl Controller {
         }
     }
 
+    /// Learns that the checker is still at work on a run and waits for a processor: it is no more hung than the machine is.
+    /// Whoever says so does not say it for ever.
+    pub fn handle_checker_starving(&mut self, now: Time, run: RunId) {
+        let until = now.after_millis(self.options.grace_ms);
+        if let Some(run) = self.run.as_mut().filter(|going| going.id == run) {
+            run.deadline = run.deadline.max(until);
+        }
+    }
+
     /// Learns that the checker runs another program than the host: what it finds may be of other handlers.
     pub fn handle_checker_differs(&mut self) {
         let detail = "the checker runs another program than the service: what it predicts may not be what the service does";
@@ -763,7 +772,6 @@ fn failure_name(failure: Failure) -> &'static str {
         Failure::StampRefused => "stamp-refused",
         Failure::NumbersUnfit => "numbers-unfit",
         Failure::Renewed => "incarnation-renewed",
-        Failure::NeighborhoodTooLarge => "neighbors-left-out",
         Failure::PortLimit => "port-limit",
     }
 }

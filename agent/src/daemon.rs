@@ -102,6 +102,11 @@ pub(crate) enum Fact {
         /// On whose states it was at work; `None` is everybody's.
         blamed: Vec<Option<NodeId>>,
     },
+    /// The checker could go on with a job, and gets no processor.
+    CheckerStarves {
+        /// Whose job.
+        run: RunId,
+    },
     /// The checker runs another program than the service.
     CheckerDiffers,
     /// A job could not be given to the checker, which goes on.

@@ -14,6 +14,7 @@ pub(crate) mod checker;
 mod executable;
 pub(crate) mod host;
 pub(crate) mod peers;
+mod processor;
 
 use scry_protocol::frame::{DecodeError, Decoder, Message};
 use tokio::io::{AsyncRead, AsyncReadExt};

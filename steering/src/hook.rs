@@ -449,6 +449,11 @@ impl Hook {
         self.gate.admit(occurrence)
     }
 
+    /// Decides about an event that was let through before, and kept for another reason: it is not counted again.
+    pub fn admit_again(&mut self, occurrence: &Occurrence<'_>) -> Verdict {
+        self.gate.admit_again(occurrence)
+    }
+
     /// Counts an event that no filter can mean: a start, a lost connection.
     pub fn count_event(&mut self) {
         self.gate.count_event();

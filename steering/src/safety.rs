@@ -40,7 +40,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use scry_protocol::filter::Mode;
-use scry_protocol::link::host::{Failure, Outcome, Rules, Surroundings, Veto};
+use scry_protocol::link::host::{Failure, Isolate, Outcome, Rules, Surroundings, Veto};
 use scry_protocol::{NodeId, Times, Transport};
 
 use crate::checkpoint::Time;
@@ -54,7 +54,7 @@ use crate::safety::auditor::{Audited, Auditor, Copied, TRIAL_MAX};
 use crate::safety::limit::{Allowance, VetoCounts};
 use crate::safety::patience::Patience;
 use crate::safety::share::Share;
-use crate::safety::trial::{Accusation, How, Trouble, Verdict};
+use crate::safety::trial::{Accusation, How, Trouble, Verdict, What};
 use crate::safety::trials::{Case, Trials, Tried};
 use crate::service::Service;
 
@@ -67,6 +67,8 @@ const NOTICES_MAX: usize = 256;
 const CLONES_TOLD: u64 = 1_000;
 /// That the share of time is used up is said again after so long.
 const SHARE_TOLD_MS: u64 = 60_000;
+/// So many connections are thought of whose end could make an event harmless.
+const WAYS_OUT_MAX: usize = 16;
 /// How many threads of the audit may be given up before there is no audit any more, and how long after one of them another is
 /// started.
 const STUCK_MAX: u32 = 3;
@@ -260,7 +262,9 @@ impl<S: Service> SafetyCheck<S> {
         // What is decided must be tried, has been held long enough, and needs the neighbors' newest states. These may not be read
         // here before they were tried elsewhere, so one event after they came is tried there too.
         let apart = decisive || self.trials.awaits_vetting();
-        let how = if apart { Some(wanted) } else { how };
+        // What was found guilty before does not run because time is short.
+        let again = scene.again.then_some(Isolate::Clone);
+        let how = if apart { Some(wanted) } else { how.or(again) };
         let Some(how) = how else {
             self.unchecked_count += 1;
             return None;
@@ -359,6 +363,12 @@ impl<S: Service> SafetyCheck<S> {
         if S::transport(message) != Transport::Stream {
             return false;
         }
+        // If nobody knows what it would do, it is not done.
+        !self.is_harmless(scene, What::Refusal(*from))
+    }
+
+    /// Tells whether something else than to handle the event is known to break nothing.
+    fn is_harmless(&mut self, scene: &Scene<'_, S>, what: What) -> bool {
         let case = Case {
             setup: scene.setup,
             local: scene.local,
@@ -366,12 +376,11 @@ impl<S: Service> SafetyCheck<S> {
             dice: scene.dice,
             standing: self.trials.standing(scene.past),
         };
-        match self.trials.refuse(&case, *from) {
-            Ok(verdict) => verdict.accusations.iter().any(|accusation| accusation.firm),
+        match self.trials.consider(&case, what) {
+            Ok(verdict) => !verdict.accusations.iter().any(|accusation| accusation.firm),
             Err((failure, detail)) => {
-                // Nobody knows what it would do, and an event that runs is no doing of the check's.
                 self.fail(failure, detail);
-                true
+                false
             }
         }
     }
@@ -499,7 +508,11 @@ impl<S: Service> Guard<S> for SafetyCheck<S> {
             Some(Ok(tried)) => tried,
             Some(Err((failure, detail))) => {
                 self.fail(failure, detail);
-                return Examined::Pass(None);
+                return match scene.again {
+                    // What was found guilty is kept until somebody can say that it breaks nothing, or its time is up.
+                    true => Examined::Veto(Refusal::kept_on()),
+                    false => Examined::Pass(None),
+                };
             }
             None => return Examined::Pass(None),
         };
@@ -507,10 +520,9 @@ impl<S: Service> Guard<S> for SafetyCheck<S> {
             Weighed::Nothing => Examined::Pass(performed),
             Weighed::Suspect(property) => Examined::Suspect { property },
             Weighed::Guilty(accusation) => {
-                let refused =
-                    !self.refusal_breaks(scene) && self.may_veto(scene, &accusation.property);
-                if refused {
-                    return Examined::Veto(accusation.into());
+                if self.may_veto(scene, &accusation.property) {
+                    let hold = self.refusal_breaks(scene);
+                    return Examined::Veto(accusation.refusal(hold));
                 }
                 self.would_veto(accusation, format!("{:?}", scene.input), 0);
                 Examined::Pass(performed)
@@ -567,16 +579,24 @@ impl<S: Service> Guard<S> for SafetyCheck<S> {
         self.patience.learn(property, kind(scene.input), true);
         let outcome = if !self.were_together(&accusation, asked) {
             Outcome::NotTogether
-        } else if self.refusal_breaks(scene) {
-            Outcome::RefusalBreaks
         } else if !self.may_veto(scene, &accusation.property) {
             Outcome::Limited
         } else {
-            return Reviewed::Refuse(accusation.into());
+            let hold = self.refusal_breaks(scene);
+            return Reviewed::Refuse(accusation.refusal(hold));
         };
         let elapsed_us = begun.elapsed().as_micros() as u64;
         self.would_veto(accusation, format!("{:?}", scene.input), elapsed_us);
         Reviewed::Run(outcome, performed)
+    }
+
+    fn reset_breaks(&mut self, scene: &Scene<'_, S>) -> bool {
+        scene.mode == Mode::Steer && !self.trials.is_idle() && self.refusal_breaks(scene)
+    }
+
+    fn way_out(&mut self, scene: &Scene<'_, S>, peers: &[NodeId]) -> Option<NodeId> {
+        let mut peers = peers.iter().copied().take(WAYS_OUT_MAX);
+        peers.find(|&peer| self.is_harmless(scene, What::AfterBreak(peer)))
     }
 
     fn projections(&mut self, now: Time, local: &Local<S>) -> Option<Vec<Option<Projection>>> {
@@ -634,11 +654,23 @@ impl<S: Service> Guard<S> for SafetyCheck<S> {
     }
 }
 
-impl From<Accusation> for Refusal {
-    fn from(accusation: Accusation) -> Self {
+impl Accusation {
+    fn refusal(self, hold: bool) -> Refusal {
+        Refusal {
+            property: self.property,
+            explanation: self.explanation,
+            hold,
+        }
+    }
+}
+
+impl Refusal {
+    /// Keeps what is kept already, and was told when it was found guilty.
+    fn kept_on() -> Self {
         Self {
-            property: accusation.property,
-            explanation: accusation.explanation,
+            property: String::new(),
+            explanation: String::new(),
+            hold: true,
         }
     }
 }

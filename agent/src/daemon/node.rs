@@ -205,6 +205,7 @@ impl Node {
                 self.manager.handle_peer_lost(now, peer);
             }
             Fact::Checker(message) => self.controller.handle_checker(now, message),
+            Fact::CheckerStarves { run } => self.controller.handle_checker_starving(now, run),
             Fact::CheckerDiffers => self.controller.handle_checker_differs(),
             Fact::JobUnsent { run, why } => self.controller.handle_job_unsent(now, run, &why),
             Fact::LookForSwitches => {

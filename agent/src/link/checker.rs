@@ -22,6 +22,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
+use super::processor::{self, Look};
 use super::{Receiver, executable, shown};
 use crate::daemon::Fact;
 
@@ -36,6 +37,13 @@ const PAUSE_MAX: Duration = Duration::from_secs(30);
 const LONG_LIFE: Duration = Duration::from_secs(60);
 /// How long its first words may take.
 const READY_WAIT: Duration = Duration::from_secs(30);
+/// How often it is looked at while it owes something.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// One that could go on, and has had less than this part of the time, waits for a processor. It is late so much after it was
+/// last seen so, but never after so many times what it may take.
+const STARVING_PART: u32 = 2;
+const STARVING_GRACE: Duration = Duration::from_secs(2);
+const STARVING_FACTOR: u32 = 10;
 /// What a checker may map beside the memory of its search: its code, its stacks, the snapshot, and what the allocator
 /// keeps in reserve. The search keeps to its own bound; this one is for a handler that does not.
 const ADDRESS_SPACE_BYTES: u64 = 2 << 30;
@@ -135,8 +143,25 @@ struct Running {
     writer: OwnedWriteHalf,
     /// Where it notes whose state it is at, also when it cannot say so any more.
     notes: Option<File>,
-    /// Which job it owes a report for, and until when.
-    owes: Option<(Option<RunId>, Instant)>,
+    /// What it owes.
+    owes: Option<Owed>,
+}
+
+/// A report, or its first words.
+#[derive(Clone, Copy, Debug)]
+struct Owed {
+    /// The job it is to report on, if it is that.
+    run: Option<RunId>,
+    since: Instant,
+    /// How much time it may take, of the clock and of a processor.
+    limit: Duration,
+    /// How much processor time it had had before.
+    used: Duration,
+    /// When it is looked at next, and when it is late.
+    look: Instant,
+    deadline: Instant,
+    /// Whether it was said that it waits for a processor.
+    told: bool,
 }
 
 impl Supervisor {
@@ -233,15 +258,25 @@ impl Supervisor {
     /// Carries messages both ways until the checker has to go, and says why; `None` when the agent ends.
     async fn watch(&mut self, running: &mut Running) -> Option<String> {
         loop {
-            let deadline = running.owes.as_ref().map(|(_, deadline)| *deadline);
-            let late = async {
-                match deadline {
-                    Some(deadline) => tokio::time::sleep_until(deadline).await,
+            let look = running.owes.as_ref().map(|owed| owed.look);
+            let due = async {
+                match look {
+                    Some(look) => tokio::time::sleep_until(look).await,
                     None => std::future::pending().await,
                 }
             };
             tokio::select! {
-                () = late => return Some("it hung and was killed".to_owned()),
+                () = due => {
+                    let (starves, run) = running.look();
+                    if let (true, Some(run)) = (starves, run)
+                        && self.facts.send(Fact::CheckerStarves { run }).await.is_err()
+                    {
+                        return None;
+                    }
+                    if running.is_late() {
+                        return Some("it hung and was killed".to_owned());
+                    }
+                }
                 message = running.receiver.next::<CheckerToAgent>() => match message {
                     Ok(Some(message)) => {
                         if matches!(message, CheckerToAgent::Ready(_)) {
@@ -338,7 +373,7 @@ impl Running {
             .as_ref()
             .is_some_and(|notes| notes.read_exact_at(&mut bytes, 0).is_ok());
         // Before it has a job, and after it has reported, nobody's state has anything to do with its end.
-        if !read || !matches!(self.owes, Some((Some(_), _))) {
+        if !read || self.owes.is_none_or(|owed| owed.run.is_none()) {
             return Vec::new();
         }
         let blamed = Blame::all_from(&bytes).into_iter();
@@ -347,13 +382,61 @@ impl Running {
 
     /// Takes note of what the checker no longer owes.
     fn heard(&mut self, message: &CheckerToAgent) {
-        match (message, &self.owes) {
-            (CheckerToAgent::Ready(_), Some((None, _))) => self.owes = None,
-            (CheckerToAgent::Report(report), Some((Some(run), _))) if report.run == *run => {
+        let owes = self.owes.map(|owed| owed.run);
+        match (message, owes) {
+            (CheckerToAgent::Ready(_), Some(None)) => self.owes = None,
+            (CheckerToAgent::Report(report), Some(run)) if run == Some(report.run) => {
                 self.owes = None;
             }
             _ => {}
         }
+    }
+
+    /// Takes note that it owes something from now on.
+    fn owe(&mut self, run: Option<RunId>, limit: Duration) {
+        let since = Instant::now();
+        self.owes = Some(Owed {
+            run,
+            since,
+            limit,
+            used: self.seen().map_or(Duration::ZERO, |seen| seen.used),
+            look: since + LOOK_EVERY.min(limit),
+            deadline: since + limit,
+            told: false,
+        });
+    }
+
+    fn seen(&self) -> Option<Look> {
+        processor::look(self.child.id()?).ok()
+    }
+
+    /// Looks whether it only waits for a processor, which makes it late later, and on what it is at work. One that has had
+    /// its time, or waits for something else, is not excused.
+    fn look(&mut self) -> (bool, Option<RunId>) {
+        let seen = self.seen();
+        let Some(owed) = &mut self.owes else {
+            return (false, None);
+        };
+        let now = Instant::now();
+        owed.look = now + LOOK_EVERY;
+        let starves = seen.is_some_and(|seen| {
+            let used = seen.used.saturating_sub(owed.used);
+            let due = (now - owed.since).min(owed.limit);
+            seen.is_runnable && used < due / STARVING_PART
+        });
+        if starves {
+            let last = owed.since + owed.limit * STARVING_FACTOR;
+            owed.deadline = owed.deadline.max((now + STARVING_GRACE).min(last));
+            if !std::mem::replace(&mut owed.told, true) {
+                info!("the checker waits for a processor");
+            }
+        }
+        (starves, owed.run)
+    }
+
+    fn is_late(&self) -> bool {
+        self.owes
+            .is_some_and(|owed| owed.deadline <= Instant::now())
     }
 
     async fn send(&mut self, message: &AgentToChecker, grace: Duration) -> Result<(), SendError> {
@@ -366,7 +449,7 @@ impl Running {
         })?;
         if let AgentToChecker::Job(job) = message {
             let budget = Duration::from_millis(job.budget.time_ms);
-            self.owes = Some((Some(job.run), Instant::now() + budget + grace));
+            self.owe(Some(job.run), budget + grace);
         }
         match tokio::time::timeout(WRITE_WAIT, self.writer.write_all(&frame)).await {
             Ok(Ok(())) => Ok(()),
@@ -431,13 +514,15 @@ fn start(program: &[OsString], settings: &Settings) -> std::io::Result<Running> 
     if let Some(stderr) = child.stderr.take() {
         tokio::spawn(say(stderr));
     }
-    Ok(Running {
+    let mut running = Running {
         child,
         receiver: Receiver::new(reader),
         writer,
         notes,
-        owes: Some((None, Instant::now() + READY_WAIT)),
-    })
+        owes: None,
+    };
+    running.owe(None, READY_WAIT);
+    Ok(running)
 }
 
 /// Makes the memory that a checker notes in. Without it, members whose states take it down are not known.

@@ -167,10 +167,11 @@ impl Observer {
             _ => {}
         }
         for change in judged.changes.iter().filter(|change| change.broken) {
-            let text = match change.explanation.is_empty() {
-                true => format!("\"{}\" is broken", change.property),
-                false => format!("\"{}\" is broken: {}", change.property, change.explanation),
-            };
+            let mut text = format!("\"{}\" is broken", change.property);
+            if !change.explanation.is_empty() {
+                text += &format!(": {}", change.explanation);
+            }
+            text += &format!(" (after {} {})", told.kind, told.event);
             self.mark(change.at_ms, MarkKind::Inconsistency, node, text);
         }
     }

@@ -44,7 +44,7 @@ pub(crate) struct Experiment {
     /// Let nodes say a word on every connection each second.
     #[arg(long)]
     keepalive: bool,
-    /// The bugs, by name, with commas between them; `none` for the repaired tree.
+    /// The bugs, by name, with commas between them; `all` of them, or `none` for the repaired tree.
     #[arg(long, default_value = "update-sibling,new-root")]
     bugs: String,
     /// How many resets that peers are told of a searched path may contain, beside one that nobody is told of.
@@ -65,21 +65,41 @@ pub(crate) struct Experiment {
     /// What chance begins with.
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Which runs to make, with commas between them.
+    #[arg(long, value_delimiter = ',', default_value = "off,immediate,steering")]
+    ways: Vec<Way>,
     #[command(flatten)]
     output: Output,
 }
 
+/// How one run is steered.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, clap::ValueEnum)]
+enum Way {
+    /// Left alone
+    Off,
+    /// With the immediate check only
+    Immediate,
+    /// With everything
+    Steering,
+}
+
+impl Way {
+    fn named(self) -> (&'static str, Steering) {
+        match self {
+            Self::Off => ("off", Steering::Off),
+            Self::Immediate => ("immediate check", Steering::Immediate),
+            Self::Steering => ("steering", Steering::Full),
+        }
+    }
+}
+
 impl Experiment {
-    /// Makes the three runs and compares them.
+    /// Makes the runs and compares them.
     pub(crate) async fn run(self) -> anyhow::Result<()> {
         let bugs = bugs(&self.bugs)?;
         let mut view = View::new(self.output.json);
         let mut runs = Vec::new();
-        for (name, steering) in [
-            ("off", Steering::Off),
-            ("immediate check", Steering::Immediate),
-            ("steering", Steering::Full),
-        ] {
+        for (name, steering) in self.ways.iter().map(|way| way.named()) {
             runs.push(self.run_one(name, steering, bugs, &mut view).await?);
         }
         let title = format!(
@@ -161,6 +181,16 @@ fn bugs(names: &str) -> anyhow::Result<Bugs> {
     {
         match name {
             "none" => {}
+            "all" => {
+                bugs = Bugs {
+                    update_sibling: true,
+                    new_root: true,
+                    promote: true,
+                    timer: true,
+                    ignored_reply: true,
+                    two_trees: true,
+                };
+            }
             "update-sibling" => bugs.update_sibling = true,
             "new-root" => bugs.new_root = true,
             "promote" => bugs.promote = true,
@@ -182,6 +212,8 @@ mod tests {
         let read = bugs("update-sibling, new-root").unwrap();
         assert!(read.update_sibling && read.new_root && !read.promote);
         assert_eq!(bugs("none").unwrap(), Bugs::default());
+        let all = bugs("all").unwrap();
+        assert!(all.promote && all.timer && all.ignored_reply && all.two_trees);
         assert!(bugs("update").is_err());
     }
 }

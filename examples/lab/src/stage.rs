@@ -1,5 +1,7 @@
 //! A run on stage: a cluster, what is done to it, and those who watch.
 
+use std::fs::File;
+use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -26,6 +28,8 @@ pub(crate) struct Stage<'v, S: Staged> {
     steering: Steering,
     seed: u64,
     started: Instant,
+    /// Every event with the state after it, for whoever wants to know how something came about.
+    events: Option<BufWriter<File>>,
 }
 
 impl<'v, S: Staged> Stage<'v, S> {
@@ -48,6 +52,9 @@ impl<'v, S: Staged> Stage<'v, S> {
             steering: plan.steering,
             seed: plan.seed,
             started: Instant::now(),
+            events: File::create(plan.directory.join("events.jsonl"))
+                .ok()
+                .map(BufWriter::new),
         })
     }
 
@@ -147,6 +154,7 @@ impl<'v, S: Staged> Stage<'v, S> {
     async fn next(&mut self, until: Instant) -> Option<Happening> {
         let happening = self.cluster.next(until).await;
         if let Some(happening) = &happening {
+            self.write_down(happening);
             let marks = self
                 .observer
                 .take(happening, &self.cluster, &self.directory);
@@ -154,6 +162,16 @@ impl<'v, S: Staged> Stage<'v, S> {
         }
         self.view.draw(&self.title, &self.cluster, &self.observer);
         happening
+    }
+
+    fn write_down(&mut self, happening: &Happening) {
+        if let (Happening::Event(judged), Some(events)) = (happening, &mut self.events)
+            && let Ok(line) = serde_json::to_string(&judged.told)
+            && writeln!(events, "{line}").is_err()
+        {
+            // A disk that is full ends the story, not the experiment.
+            self.events = None;
+        }
     }
 
     fn show_last(&mut self, count: usize) {

@@ -353,8 +353,6 @@ coded! {
         NumbersUnfit = 21 "the stored checkpoint number was not believed",
         /// The host goes on under another incarnation.
         Renewed = 22 "the node goes on under another incarnation",
-        /// The service has more neighbors than can be told; the rest is left out.
-        NeighborhoodTooLarge = 24 "the service has too many neighbors",
         /// Something at the node's own ports was beyond its limits.
         PortLimit = 23 "a limit at the node's ports was reached",
     }

@@ -18,6 +18,7 @@ use crate::cli::node::printer::Printer;
 use crate::cli::{EXIT_FINE, EXIT_PANIC, EXIT_SYSTEM, EXIT_USAGE, check};
 use crate::hook;
 use crate::program::Program;
+use crate::runtime::options::LATE_MAX;
 use crate::runtime::{self, DiskOptions, Emulation, End, Kind, Options, TimeOfDay};
 use crate::safety::SafetyCheck;
 
@@ -60,6 +61,10 @@ pub struct Node {
     /// with only where it may stand beside this node's state. With 0 they say a number only, and less can be judged.
     #[arg(long, value_name = "COUNT", default_value_t = ENTRIES_MAX)]
     past_entries: usize,
+    /// For how long at most steering may keep a message of a connection, or the news that one is lost, where everything else
+    /// would break something. 0 to keep none.
+    #[arg(long, value_name = "SECONDS", default_value_t = LATE_MAX.as_secs() as u32)]
+    late_s: u32,
     /// A directory for what survives the process. It belongs to this node alone.
     #[arg(long, value_name = "DIRECTORY")]
     disk: Option<PathBuf>,
@@ -243,6 +248,7 @@ fn options<S: Program>(arguments: &Node) -> Result<Options<S>, Vec<String>> {
         hook: Some(hook),
         guard: Some(Box::new(SafetyCheck::new(arguments.id, None))),
         time_of_day: time_of_day(arguments.clock_offset.clone()),
+        late_max: Duration::from_secs(arguments.late_s.into()),
         ..Options::new(arguments.id, setup)
     })
 }

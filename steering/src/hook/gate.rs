@@ -134,6 +134,12 @@ impl Gate {
     #[inline]
     pub fn admit(&mut self, occurrence: &Occurrence<'_>) -> Verdict {
         self.count_event();
+        self.admit_again(occurrence)
+    }
+
+    /// Decides once more about an event that was counted when it was decided about first.
+    #[inline]
+    pub fn admit_again(&mut self, occurrence: &Occurrence<'_>) -> Verdict {
         if self.is_open() {
             return Verdict::Run;
         }

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use scry_protocol::filter::Mode;
 use scry_protocol::link::host::{Failure, Outcome, Veto};
-use scry_protocol::{Past, Times};
+use scry_protocol::{NodeId, Past, Times};
 
 use crate::checkpoint::Time;
 use crate::context::Dice;
@@ -32,8 +32,8 @@ pub struct Scene<'a, S: Service> {
     pub dice: Dice,
     /// What lies in the node's past, the event included.
     pub past: &'a Past,
-    /// Whether it was refused before and is offered again, as the news of a lost connection is: it is one event, however
-    /// often it is looked at.
+    /// Whether it was refused before and is offered again, as what is kept on a connection is: it is one event, however often
+    /// it is looked at.
     pub again: bool,
 }
 
@@ -60,6 +60,9 @@ pub struct Refusal {
     pub property: String,
     /// What would be wrong, in words.
     pub explanation: String,
+    /// Whether to take the event from the service would break something too: it should be kept where it is, if it can be, and
+    /// be examined again, until it breaks nothing.
+    pub hold: bool,
 }
 
 /// The moment at which a node asked its neighbors about an event that it holds.
@@ -110,6 +113,19 @@ pub trait Guard<S: Service>: Send {
     ) -> Reviewed<S> {
         let _ = (scene, property, asked);
         Reviewed::Run(Outcome::Cleared, None)
+    }
+
+    /// Tells whether to reset the connection of this message, instead of handling it, would break something.
+    fn reset_breaks(&mut self, scene: &Scene<'_, S>) -> bool {
+        let _ = scene;
+        false
+    }
+
+    /// Returns one of these peers if the event would break nothing after the connections with it have broken, and their end
+    /// would break nothing either.
+    fn way_out(&mut self, scene: &Scene<'_, S>, peers: &[NodeId]) -> Option<NodeId> {
+        let _ = (scene, peers);
+        None
     }
 
     /// Returns what properties read of the node for others to be judged with, or nothing if that is not known or would

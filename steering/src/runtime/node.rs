@@ -6,6 +6,7 @@
 mod effects;
 mod events;
 mod holding;
+mod postponing;
 mod steering;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -33,6 +34,7 @@ use crate::runtime::emulation::Emulator;
 use crate::runtime::guard::Guard;
 use crate::runtime::handle::{Command, Counts, Handle, Snapshot};
 use crate::runtime::node::holding::Holding;
+use crate::runtime::node::postponing::Postponed;
 use crate::runtime::node::steering::{Held, Unnoted};
 use crate::runtime::options::Options;
 use crate::runtime::ports::Ports;
@@ -222,6 +224,8 @@ struct Node<S: Service> {
     handled_count: u64,
     /// Events that the guard suspects.
     holding: Holding<S>,
+    /// Events that are kept on their connections.
+    postponed: Postponed,
     /// What properties read of the node at its last checkpoint, by the number of that.
     watched: Option<(CheckpointNumber, Vec<Option<Projection>>)>,
     unnoted: Unnoted,
@@ -291,6 +295,7 @@ impl<S: Service> Node<S> {
             events_count: 1,
             handled_count: 0,
             holding: Holding::default(),
+            postponed: Postponed::new(options.late_max),
             watched: None,
             unnoted: Unnoted::default(),
             content: Vec::new(),
@@ -395,10 +400,17 @@ impl<S: Service> Node<S> {
             .as_ref()
             .map(|hook| self.begun + Duration::from_millis(hook.poll_timeout().as_millis()));
         let held = self.holding.due();
-        [self.timers.due(), self.datagrams.due(), hook, held]
-            .into_iter()
-            .flatten()
-            .min()
+        let postponed = self.postponed.due();
+        [
+            self.timers.due(),
+            self.datagrams.due(),
+            hook,
+            held,
+            postponed,
+        ]
+        .into_iter()
+        .flatten()
+        .min()
     }
 
     /// Handles what is due: the node's words to itself, failed connections, timers, late datagrams.
@@ -407,6 +419,7 @@ impl<S: Service> Node<S> {
         let now = self.look_at_clock();
         self.turn_hook()?;
         self.release_overdue(now)?;
+        self.offer_postponed(now)?;
         self.counts.datagrams_lost += self.datagrams.send_due(now);
         for _ in 0..BATCH_MAX {
             let Some((timer, after)) = self.timers.fire(now) else {

@@ -15,6 +15,10 @@ use crate::runtime::guard::Guard;
 use crate::runtime::ports::PortLimits;
 use crate::service::Service;
 
+/// How late a network may be: TCP gives up on what is not acknowledged after as long by default (RFC 9293, the user timeout),
+/// so that whoever uses connections has to bear with it.
+pub const LATE_MAX: Duration = Duration::from_secs(300);
+
 /// What a node is started with.
 pub struct Options<S: Service> {
     /// Which node it is.
@@ -37,6 +41,9 @@ pub struct Options<S: Service> {
     pub hook: Option<hook::Options>,
     /// What looks at every event before its handler does.
     pub guard: Option<Box<dyn Guard<S>>>,
+    /// For how long at most a guard may have something kept on its connection because all else would break something: a
+    /// message, or the news that the connection is lost.
+    pub late_max: Duration,
     /// How long opening a connection may take.
     pub connect_timeout: Duration,
     /// How many bytes may wait to be sent on one connection before it counts as failed.
@@ -62,6 +69,7 @@ impl<S: Service> Options<S> {
             emulation: Emulation::default(),
             hook: None,
             guard: None,
+            late_max: LATE_MAX,
             connect_timeout: Duration::from_secs(5),
             queue_bytes_max: 64 << 20,
             limits: PortLimits::default(),

@@ -261,6 +261,16 @@ impl Streams {
         end.waiting.len() <= WAITING_MAX && end.waiting_bytes <= self.limits.waiting_bytes_max
     }
 
+    /// Tells whether so much waits behind a message that was put off that it should be put off no longer: a delay is no loss,
+    /// and a full queue is.
+    pub(super) fn is_crowded(&self, key: Key) -> bool {
+        self.ends.get(&key).is_some_and(|end| {
+            end.held == Some(Hold::Postponed)
+                && (end.waiting.len() > WAITING_MAX / 4
+                    || end.waiting_bytes > self.limits.waiting_bytes_max / 4)
+        })
+    }
+
     /// Queues a frame, and tells whether there was room: if not, the peer must have stopped reading.
     pub(super) fn send(&mut self, key: Key, frame: &[u8], due: Option<Instant>) -> bool {
         let end = self.ends.get_mut(&key).expect("the caller has seen it");

@@ -43,6 +43,9 @@ pub(super) enum CheckError {
     /// The deadline passed.
     #[error("no verdict within {} ms", .0.as_millis())]
     Late(Duration),
+    /// Nothing was heard of the process that forks: it is the machine that is busy, and not the trial that takes long.
+    #[error("nobody answered within {} ms", .0.as_millis())]
+    Unheard(Duration),
     /// There is no process to run it in.
     #[error("fork: {0}")]
     Fork(nix::Error),
@@ -58,7 +61,7 @@ impl CheckError {
     pub(super) fn into_parts(self) -> (Failure, String) {
         let detail = self.to_string();
         let failure = match self {
-            Self::Late(_) => Failure::CheckLate,
+            Self::Late(_) | Self::Unheard(_) => Failure::CheckLate,
             Self::Fork(_) => Failure::ForkFailed,
             Self::Gone(_) | Self::Died(_) => Failure::SpeculatorGone,
         };
@@ -181,7 +184,7 @@ pub(super) fn unanswered(error: CheckError, blame: Option<Blame>) -> Result<Verd
     let how = match error {
         CheckError::Late(_) => How::Late,
         CheckError::Died(_) => How::Dies,
-        CheckError::Fork(_) | CheckError::Gone(_) => return Err(error),
+        CheckError::Unheard(_) | CheckError::Fork(_) | CheckError::Gone(_) => return Err(error),
     };
     let said = error.to_string();
     match blame.map(|blame| (blame.phase, blame.node)) {

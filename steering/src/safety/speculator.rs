@@ -27,7 +27,7 @@ use crate::model::event::InputOf;
 use crate::model::handler::Local;
 use crate::safety::child::CheckError;
 use crate::safety::speculator::words::{Answer, Check, Order, Said, take, write_within};
-use crate::safety::trial::{Spot, Trouble, Verdict};
+use crate::safety::trial::{Spot, Trouble, Verdict, What};
 use crate::safety::vetting::CHILDREN_MAX;
 use crate::service::Service;
 
@@ -59,8 +59,7 @@ pub(super) struct Question<'a, S: Service> {
     pub(super) standing: &'a [Standing],
     /// What is not to be touched.
     pub(super) bad: Vec<Spot>,
-    /// Whose message would be kept from the handler, if that is the question.
-    pub(super) refusing: Option<NodeId>,
+    pub(super) what: What,
 }
 
 /// What questions are judged by.
@@ -194,7 +193,7 @@ impl Speculator {
                 if self.late_count >= LATE_MAX {
                     self.lose();
                 }
-                Err(CheckError::Late(deadline))
+                Err(CheckError::Unheard(deadline))
             }
             Err(Silence::Gone(error)) => {
                 self.lose();
@@ -383,7 +382,7 @@ impl<S: Service> Question<'_, S> {
             dice: self.dice,
             standing: self.standing.to_vec(),
             bad: self.bad.clone(),
-            refusing: self.refusing,
+            what: self.what,
             limit_us: 0,
         })
     }

@@ -60,6 +60,17 @@ pub(super) struct Trouble {
     pub(super) said: String,
 }
 
+/// What is asked about an event.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
+pub(super) enum What {
+    /// What comes of it.
+    Event,
+    /// What comes of keeping this node's message from the handler.
+    Refusal(NodeId),
+    /// What comes of it after the connection with this node has broken.
+    AfterBreak(NodeId),
+}
+
 /// What a trial is made with.
 pub(super) struct Trial<'a, S: Service> {
     pub(super) me: NodeId,
@@ -213,6 +224,39 @@ impl<S: Service> Trial<'_, S> {
         let (after, _) = theirs.run(&peer.local, &Input::Disconnect(self.me), dice);
         verdict.accusations.extend(after.accusations);
         verdict
+    }
+
+    /// Says what would break at once if the connection with a peer broke and the event came then.
+    pub(super) fn run_after_break(
+        &self,
+        local: &Local<S>,
+        peer: NodeId,
+        input: &InputOf<S>,
+        dice: Dice,
+    ) -> Verdict {
+        let broken = self.refuse(local, peer, dice);
+        if !broken.accusations.is_empty() {
+            return broken;
+        }
+        match self.run(local, &Input::Disconnect(peer), dice).1 {
+            Some((after, _)) => self.run(&after, input, dice).0,
+            None => broken,
+        }
+    }
+
+    /// Answers a question.
+    pub(super) fn answer(
+        &self,
+        what: What,
+        local: &Local<S>,
+        input: &InputOf<S>,
+        dice: Dice,
+    ) -> Verdict {
+        match what {
+            What::Event => self.run(local, input, dice).0,
+            What::Refusal(from) => self.refuse(local, from, dice),
+            What::AfterBreak(peer) => self.run_after_break(local, peer, input, dice),
+        }
     }
 
     /// Tells whether a property must not look at a node's state.

@@ -17,7 +17,7 @@ use crate::runtime::run::Performed;
 use crate::safety::child::{CheckError, Forker, unanswered};
 use crate::safety::memory::Memory;
 use crate::safety::speculator::{Ground, Question, Speculator, Told};
-use crate::safety::trial::{How, Spot, Trial, Trouble, Verdict, looks_at_neighbors};
+use crate::safety::trial::{How, Spot, Trial, Trouble, Verdict, What, looks_at_neighbors};
 use crate::safety::vetting::{Neighbors, Troubles, Vetting, without};
 use crate::service::Service;
 
@@ -50,6 +50,8 @@ pub(super) struct Trials<S: Service> {
     untold: Vec<Trouble>,
     /// How often neighbors' states came.
     known_count: u64,
+    /// Whether trials by these rules were made on a clone.
+    has_cloned: bool,
 }
 
 /// The neighbors' last known states.
@@ -98,12 +100,14 @@ impl<S: Service> Trials<S> {
             troubles: Troubles::default(),
             untold: Vec::new(),
             known_count: 0,
+            has_cloned: false,
         }
     }
 
     /// Takes rules. If they do not fit the service, nothing is tried until better ones come.
     pub(super) fn set_rules(&mut self, rules: Rules) -> Result<(), String> {
         self.memory.clear();
+        self.has_cloned = false;
         self.speculator = None;
         // What is wrong is known by the positions of properties, which may be others now.
         self.troubles.clear();
@@ -241,6 +245,7 @@ impl<S: Service> Trials<S> {
 
     /// Tries an event.
     pub(super) fn attempt(&mut self, how: Isolate, case: &Case<'_, S>) -> Tried<S> {
+        let mut how = how;
         let key = Memory::key(case.local, case.input, &case.standing);
         if how != Isolate::Clone
             && let Some(verdict) = self.memory.recall(key)
@@ -248,19 +253,21 @@ impl<S: Service> Trials<S> {
             return Ok((verdict, None));
         }
         let (answer, performed) = match how {
-            Isolate::Clone => {
-                self.read_neighbors();
-                let bad = self.troubles.present(Instant::now());
-                let trial = self.trial(case, &bad);
-                let (verdict, performed) = trial.run(case.local, case.input, case.dice);
-                (Ok(verdict), performed)
-            }
+            Isolate::Clone => self.run_on_clone(case),
             Isolate::Fork => {
                 self.read_neighbors();
                 let run = |trial: &Trial<'_, S>| trial.run(case.local, case.input, case.dice).0;
                 (self.fork(case, run), None)
             }
-            _ => (self.ask_speculator(case, None), None),
+            _ => match self.ask_speculator(case, What::Event) {
+                // Nobody has said anything against the event, which is about to run here anyhow, and by the same properties
+                // others were tried here.
+                Err(CheckError::Unheard(_)) if self.has_cloned => {
+                    how = Isolate::Clone;
+                    self.run_on_clone(case)
+                }
+                answer => (answer, None),
+            },
         };
         match answer {
             Ok(mut verdict) => {
@@ -275,21 +282,35 @@ impl<S: Service> Trials<S> {
         }
     }
 
-    /// Says what would break at once if a message of a peer were kept from the handler. Neither this node's handlers nor
+    /// Says what would break at once if something else were done than to handle the event. Neither this node's handlers nor
     /// another's states run in this process for that.
-    pub(super) fn refuse(
+    pub(super) fn consider(
         &mut self,
         case: &Case<'_, S>,
-        from: NodeId,
+        what: What,
     ) -> Result<Verdict, (Failure, String)> {
         let answer = match self.rules.isolate {
-            Isolate::Speculator => self.ask_speculator(case, Some(from)),
+            Isolate::Speculator => self.ask_speculator(case, what),
             _ => {
                 self.read_neighbors();
-                self.fork(case, |trial| trial.refuse(case.local, from, case.dice))
+                self.fork(case, |trial| {
+                    trial.answer(what, case.local, case.input, case.dice)
+                })
             }
         };
         answer.map_err(CheckError::into_parts)
+    }
+
+    fn run_on_clone(
+        &mut self,
+        case: &Case<'_, S>,
+    ) -> (Result<Verdict, CheckError>, Option<Performed<S>>) {
+        self.read_neighbors();
+        let bad = self.troubles.present(Instant::now());
+        let trial = self.trial(case, &bad);
+        let (verdict, performed) = trial.run(case.local, case.input, case.dice);
+        self.has_cloned = true;
+        (Ok(verdict), performed)
     }
 
     /// Runs a trial in a process forked off this one.
@@ -354,11 +375,7 @@ impl<S: Service> Trials<S> {
         self.note_troubles(found);
     }
 
-    fn ask_speculator(
-        &mut self,
-        case: &Case<'_, S>,
-        refusing: Option<NodeId>,
-    ) -> Result<Verdict, CheckError> {
+    fn ask_speculator(&mut self, case: &Case<'_, S>, what: What) -> Result<Verdict, CheckError> {
         let bad = self.troubles.present(Instant::now());
         let count = self.known_count;
         let known = self.known.as_ref();
@@ -379,7 +396,7 @@ impl<S: Service> Trials<S> {
             dice: case.dice,
             standing: &case.standing,
             bad,
-            refusing,
+            what,
         };
         let deadline = Duration::from_millis(self.rules.deadline_ms);
         let answer = speculator.ask(deadline, &question, ground);

@@ -19,7 +19,7 @@ use scry_protocol::link::host::{
 use scry_protocol::{CheckpointNumber, Content, Incarnation, Past};
 
 use crate::cuts;
-use crate::toy::{Counter, ENDLESS, Message, UNJUDGED, counter};
+use crate::toy::{ATTACHED, BURDEN, Counter, ENDLESS, Message, UNJUDGED, counter};
 
 /// A case with its name.
 type Case = (&'static str, fn());
@@ -89,6 +89,10 @@ pub(crate) const ALL: &[Case] = &[
         cuts_off_judgements,
     ),
     ("too_many_vetoes_are_the_last_for_a_while", limits_vetoes),
+    (
+        "what_a_reset_would_break_too_is_kept_until_there_is_a_way_out",
+        keeps_what_a_reset_breaks,
+    ),
     (
         "what_other_nodes_could_mend_is_not_refused",
         knows_it_sees_a_part,
@@ -264,6 +268,44 @@ fn until(what: &str, mut wished: impl FnMut() -> bool) {
     while !wished() {
         assert!(begun.elapsed() < Duration::from_secs(60), "never {what}");
         std::thread::yield_now();
+    }
+}
+
+fn keeps_what_a_reset_breaks() {
+    for form in FORMS {
+        let mut check = check(rules(form));
+        let holds = |check: &mut SafetyCheck<Counter>, count| match examine(
+            check,
+            count,
+            Message::Add(10 - count),
+        ) {
+            Examined::Veto(refusal) => refusal.hold,
+            passed => panic!("{passed:?}"),
+        };
+        assert!(holds(&mut check, ATTACHED));
+        assert!(
+            !holds(&mut check, ATTACHED + 1),
+            "its connection can be reset"
+        );
+        let stranger = NodeId::new(4);
+        let mut way_out = |message, peers: &[NodeId]| {
+            with_scene(Mode::Steer, ATTACHED, message, &Past::default(), |scene| {
+                check.way_out(scene, peers)
+            })
+        };
+        assert_eq!(way_out(Message::Add(6), &[stranger]), None);
+        assert_eq!(way_out(Message::Add(6), &[stranger, BURDEN]), Some(BURDEN));
+        assert_eq!(way_out(Message::Add(16), &[stranger, BURDEN]), None);
+        let breaks = |count, check: &mut SafetyCheck<Counter>| {
+            with_scene(
+                Mode::Steer,
+                count,
+                Message::Add(1),
+                &Past::default(),
+                |scene| check.reset_breaks(scene),
+            )
+        };
+        assert!(breaks(ATTACHED, &mut check) && !breaks(0, &mut check));
     }
 }
 

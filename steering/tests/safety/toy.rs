@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use scry::model::handler::Local;
-use scry::{Context, NodeId, Property, Service, View};
+use scry::{Context, NodeId, Property, Service, Transport, View};
 use serde::{Deserialize, Serialize};
 
 /// A node with a number.
@@ -30,7 +30,15 @@ pub(crate) enum Message {
     Exit,
     /// To damage what every later handler of this process sees.
     Stain,
+    /// To add this much. It comes on a connection.
+    Add(u64),
 }
+
+/// A node that bears the loss of this one badly, and begins anew with the loss of that one.
+pub(crate) const MISSED: NodeId = NodeId::new(2);
+pub(crate) const BURDEN: NodeId = NodeId::new(3);
+/// The number at which it misses somebody.
+pub(crate) const ATTACHED: u64 = 5;
 
 /// What no handler should touch: memory of the process that is not the node's.
 static IS_STAINED: AtomicBool = AtomicBool::new(false);
@@ -65,6 +73,22 @@ impl Service for Counter {
             },
             Message::Exit => std::process::exit(0),
             Message::Stain => IS_STAINED.store(true, Ordering::Relaxed),
+            Message::Add(more) => self.count += more,
+        }
+    }
+
+    fn on_disconnect(&mut self, _: &mut Context<'_, Self>, peer: NodeId) {
+        match (peer, self.count) {
+            (MISSED, ATTACHED) => self.count = 50,
+            (BURDEN, _) => self.count = 0,
+            _ => {}
+        }
+    }
+
+    fn transport(message: &Message) -> Transport {
+        match message {
+            Message::Add(_) => Transport::Stream,
+            _ => Transport::Datagram,
         }
     }
 

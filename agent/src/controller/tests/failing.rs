@@ -107,6 +107,28 @@ fn a_checker_that_hangs_is_told_to_stop_and_then_given_up() {
 }
 
 #[test]
+fn a_checker_that_waits_for_a_processor_is_not_given_up() {
+    let mut bench = Bench::steering();
+    let run = bench.begin();
+    let options = bench.controller.options();
+    let (limit, grace) = (options.budget.time_ms + options.grace_ms, options.grace_ms);
+    bench.pass(limit);
+    assert_eq!(bench.cancels, [run]);
+    for _ in 0..10 {
+        bench.pass(grace - 1);
+        let now = bench.now;
+        let other = RunId::new(run.get() + 1);
+        bench.controller.handle_checker_starving(now, other);
+        bench.controller.handle_checker_starving(now, run);
+    }
+    assert!(bench.restarts.is_empty());
+    assert_eq!(failures(&bench, "checker-hung"), 0);
+    bench.pass(grace);
+    assert_eq!(bench.restarts.len(), 1);
+    assert_eq!(last_end(&bench), "hung");
+}
+
+#[test]
 fn the_deadline_of_a_run_is_what_the_caller_waits_for() {
     let mut bench = Bench::steering();
     assert_eq!(bench.controller.poll_timeout(), None);

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use scry_protocol::link::host::Outcome;
 use scry_protocol::{FilterId, NodeId, Transport};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -79,6 +80,9 @@ impl<S: Service> Node<S> {
             self.counts.over_limit += 1;
             return self.break_off(peer, "too much waits on it");
         }
+        if self.streams.is_crowded(key) {
+            self.postponed.give_up(key);
+        }
         Ok(())
     }
 
@@ -102,7 +106,8 @@ impl<S: Service> Node<S> {
         let (peer, standing) = (end.peer, end.standing);
         match (what, standing) {
             (Waiting::Ended(reason), Standing::Open) => {
-                let Decision { ruling, filter } = self.rule_on_disconnect(peer);
+                let again = self.postponed.contains(key);
+                let Decision { ruling, filter } = self.rule_on_disconnect(peer, again);
                 if let (Ruling::Postpone, Some(filter)) = (ruling, filter) {
                     self.postpone_end(filter, key, peer, reason);
                     return Ok(());
@@ -113,11 +118,7 @@ impl<S: Service> Node<S> {
                     input: Input::Disconnect(peer),
                     way: Way::Loss(key, reason),
                 };
-                if self.guard.is_some() && !self.is_loss_overdue(key) {
-                    return self.attempt(pending, shown);
-                }
-                let dice = self.dice();
-                self.handle_event(pending, dice, None, shown)
+                self.attempt(pending, shown)
             }
             (Waiting::Ended(_), _) => {
                 self.streams.remove(key);
@@ -240,7 +241,12 @@ impl<S: Service> Node<S> {
     ) -> Result<(), End> {
         let event = (!self.watchers.is_empty()).then(|| format!("{message:?} from {from}"));
         let event = || event.unwrap_or_default();
-        let Decision { ruling, filter } = self.rule_on_message(from, &message, content);
+        let again = matches!(origin, Origin::Stream(key) if self.postponed.contains(key));
+        let Decision { ruling, filter } = self.rule_on_message(from, &message, content, again);
+        let ruling = match (ruling, origin) {
+            (Ruling::Reset, Origin::Stream(_)) if self.reset_breaks(from, &message) => Ruling::Hold,
+            (ruling, _) => ruling,
+        };
         match ruling {
             Ruling::Run => {
                 let input = Input::Message { from, message };
@@ -405,6 +411,7 @@ impl<S: Service> Node<S> {
     fn attempt(&mut self, pending: Pending<S>, shown: impl FnOnce() -> String) -> Result<(), End> {
         let dice = self.dice();
         let mode = self.mode();
+        let again = self.was_refused(&pending.way);
         let Some(guard) = &mut self.guard else {
             return self.handle_event(pending, dice, None, shown);
         };
@@ -420,12 +427,12 @@ impl<S: Service> Node<S> {
                 .hook
                 .as_ref()
                 .map_or(&NO_PAST, |hook| hook.past_to_judge_by(self.clock)),
-            again: self.holding.was_refused(&pending.way),
+            again,
         });
         self.pass_on_notices();
         match examined {
             Examined::Pass(performed) => self.handle_event(pending, dice, performed, shown),
-            Examined::Veto(refusal) => self.refuse(pending, refusal, begun, shown),
+            Examined::Veto(refusal) => self.refuse(pending, refusal, dice, begun, shown),
             Examined::Suspect { property } => {
                 match self.hold_suspected(pending, property, dice.seed) {
                     Ok(()) => Ok(()),
@@ -433,6 +440,31 @@ impl<S: Service> Node<S> {
                 }
             }
         }
+    }
+
+    /// Tells whether to reset the connections with a peer instead of handling its message would break something now. The
+    /// filter that asks for it was proved for what was known some time ago.
+    fn reset_breaks(&mut self, from: NodeId, message: &S::Message) -> bool {
+        let dice = self.dice();
+        let mode = self.mode();
+        let Some(guard) = &mut self.guard else {
+            return false;
+        };
+        let breaks = guard.reset_breaks(&Scene {
+            mode,
+            now: self.clock,
+            setup: &self.setup,
+            local: &self.local,
+            input: &Input::Message {
+                from,
+                message: message.clone(),
+            },
+            dice,
+            past: self.hook.as_ref().map_or(&NO_PAST, Hook::past),
+            again: false,
+        });
+        self.pass_on_notices();
+        breaks
     }
 
     /// Handles an event, and tells whoever waits for it.
@@ -445,6 +477,9 @@ impl<S: Service> Node<S> {
     ) -> Result<(), End> {
         let Pending { input, way } = pending;
         let kind = way.kind();
+        if let Some(key) = way.stream() {
+            self.end_postponing(key, Outcome::Cleared);
+        }
         if let Way::Loss(key, _) = &way {
             self.give_up(*key);
         }

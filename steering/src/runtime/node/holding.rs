@@ -2,7 +2,8 @@
 //!
 //! A network may be late, and so may a timer or the answer to a call: holding for a few milliseconds takes nothing from a
 //! service that it could rely on. What is held on a connection keeps what follows it waiting; everything else goes on. An
-//! event is never held beyond its deadline, and never lost: at the deadline it runs.
+//! event is never held beyond its deadline, and never lost: at the deadline it runs. What is refused and cannot be taken from
+//! the service without breaking something stays on its connection ([`postponing`](super::postponing)).
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -21,7 +22,7 @@ use crate::model::handler::Local;
 use crate::runtime::connection::Key;
 use crate::runtime::guard::{Asked, Meanwhile, Refusal, Reviewed, Scene};
 use crate::runtime::handle::CallError;
-use crate::runtime::node::events::Origin;
+use crate::runtime::node::events::{Origin, encode};
 use crate::runtime::node::steering::{capture_now, kept};
 use crate::runtime::node::{End, Node};
 use crate::runtime::report::{Kind, Ruling};
@@ -39,10 +40,6 @@ const ANSWERS_FACTOR: u32 = 4;
 const ANSWERS_COUNT: usize = 32;
 /// It is held for no more than this part of the time until the next timer fires.
 const TIMER_PART: u32 = 4;
-/// The news of a lost connection that is refused is offered again after this, and comes at last after that: peers whose machine
-/// is gone are found out by timeouts of this order.
-const LOSS_PAUSE: Duration = Duration::from_millis(50);
-const LOSS_LIMIT: Duration = Duration::from_secs(20);
 /// Less time than this is not enough to ask anybody.
 const WAIT_MIN: Duration = Duration::from_millis(1);
 
@@ -91,17 +88,6 @@ pub(super) struct Holding<S: Service> {
     last_question: u64,
     /// How long the last answers took.
     answers: VecDeque<Duration>,
-    /// Connections whose loss the service is told later.
-    lost: Vec<Lost>,
-}
-
-#[derive(Debug)]
-struct Lost {
-    key: Key,
-    /// When the news is offered again.
-    again: Instant,
-    /// From when on nothing keeps it back.
-    until: Instant,
 }
 
 impl<S: Service> Default for Holding<S> {
@@ -110,7 +96,6 @@ impl<S: Service> Default for Holding<S> {
             events: VecDeque::new(),
             last_question: 0,
             answers: VecDeque::new(),
-            lost: Vec::new(),
         }
     }
 }
@@ -119,13 +104,11 @@ impl<S: Service> Holding<S> {
     /// Forgets what is held: the life it was for is over, and its callers are told so by the end of their wait.
     pub(super) fn clear(&mut self) {
         self.events.clear();
-        self.lost.clear();
     }
 
     /// Returns when the next deadline is.
     pub(super) fn due(&self) -> Option<Instant> {
-        let events = self.events.iter().map(|event| event.deadline);
-        events.chain(self.lost.iter().map(|lost| lost.again)).min()
+        self.events.iter().map(|event| event.deadline).min()
     }
 
     /// Adds the messages that are held, for a checkpoint: the channels count them as received.
@@ -142,11 +125,6 @@ impl<S: Service> Holding<S> {
                 });
             }
         }
-    }
-
-    /// Tells whether an event is offered again after it was refused: the news of a lost connection.
-    pub(super) fn was_refused(&self, way: &Way) -> bool {
-        matches!(way, Way::Loss(key, _) if self.lost.iter().any(|lost| lost.key == *key))
     }
 
     fn take(&mut self, question: u64) -> Option<HeldEvent<S>> {
@@ -175,9 +153,10 @@ impl Way {
         }
     }
 
-    /// Returns what a refusal takes from the service.
-    fn kept(&self) -> Kept {
+    /// Returns what a refusal takes from the service; one that `holds` leaves a message where it is.
+    fn kept(&self, holds: bool) -> Kept {
         match self {
+            Self::Message(Origin::Stream(_)) if holds => Kept::Delayed,
             Self::Message(_) => Kept::Dropped,
             Self::Timer(_) | Self::Loss(..) => Kept::Delayed,
             Self::Call(_) => Kept::Refused,
@@ -185,7 +164,7 @@ impl Way {
     }
 
     /// Returns the connection it came on.
-    fn stream(&self) -> Option<Key> {
+    pub(super) fn stream(&self) -> Option<Key> {
         match self {
             Self::Message(Origin::Stream(key)) | Self::Loss(key, _) => Some(*key),
             _ => None,
@@ -296,7 +275,7 @@ impl<S: Service> Node<S> {
             let event = self.holding.events.remove(at).expect("it was just found");
             self.decide(event, false)?;
         }
-        self.offer_losses(now)
+        Ok(())
     }
 
     fn decide(&mut self, event: HeldEvent<S>, answered: bool) -> Result<(), End> {
@@ -306,6 +285,7 @@ impl<S: Service> Node<S> {
         let now = self.stamps.stamp(Instant::now());
         let dice = Dice::new(event.seed, now, self.local.ticks);
         let mode = self.mode();
+        let again = self.was_refused(&event.pending.way);
         let reviewed = match (answered && mode > Mode::Off, &mut self.guard) {
             (true, Some(guard)) => {
                 let scene = Scene {
@@ -319,7 +299,7 @@ impl<S: Service> Node<S> {
                         .hook
                         .as_ref()
                         .map_or(&NO_PAST, |hook| hook.past_to_judge_by(self.clock)),
-                    again: self.holding.was_refused(&event.pending.way),
+                    again,
                 };
                 let asked = Asked {
                     at: event.asked.into_std(),
@@ -408,7 +388,7 @@ impl<S: Service> Node<S> {
                 self.handle_event(event.pending, dice, performed, || shown)?;
             }
             Reviewed::Refuse(refusal) => {
-                self.refuse(event.pending, refusal, event.since, || shown)?;
+                self.refuse(event.pending, refusal, dice, event.since, || shown)?;
             }
         }
         self.handle_own()?;
@@ -418,57 +398,9 @@ impl<S: Service> Node<S> {
         }
     }
 
-    /// Keeps the news of a lost connection for a while, as a network may be late with it. It is never kept for good.
-    fn postpone_loss(&mut self, key: Key, reason: String) {
-        let Some(end) = self.streams.end(key) else {
-            return;
-        };
-        end.put_back(Waiting::Ended(reason));
-        end.held = Some(Hold::Postponed);
-        let now = Instant::now();
-        let lost = &mut self.holding.lost;
-        match lost.iter_mut().find(|lost| lost.key == key) {
-            Some(lost) => lost.again = now + LOSS_PAUSE,
-            None => lost.push(Lost {
-                key,
-                again: now + LOSS_PAUSE,
-                until: now + LOSS_LIMIT,
-            }),
-        }
-    }
-
-    /// Tells whether the news of a lost connection was kept long enough.
-    pub(super) fn is_loss_overdue(&mut self, key: Key) -> bool {
-        let now = Instant::now();
-        let lost = &mut self.holding.lost;
-        let at = lost
-            .iter()
-            .position(|lost| lost.key == key && lost.until <= now);
-        at.map(|at| lost.remove(at)).is_some()
-    }
-
-    fn offer_losses(&mut self, now: Instant) -> Result<(), End> {
-        let due: Vec<Key> = self
-            .holding
-            .lost
-            .iter_mut()
-            .filter(|lost| lost.again <= now)
-            .map(|lost| {
-                lost.again = now + LOSS_PAUSE;
-                lost.key
-            })
-            .collect();
-        for key in due {
-            match self.streams.end(key) {
-                Some(end) if end.held == Some(Hold::Postponed) => {
-                    end.held = None;
-                    self.resume(key)?;
-                }
-                Some(_) => {}
-                None => self.holding.lost.retain(|lost| lost.key != key),
-            }
-        }
-        Ok(())
+    /// Tells whether an event is offered again after it was refused.
+    pub(super) fn was_refused(&self, way: &Way) -> bool {
+        way.stream().is_some_and(|key| self.postponed.contains(key))
     }
 
     /// Keeps an event from its handler, and says so.
@@ -476,22 +408,45 @@ impl<S: Service> Node<S> {
         &mut self,
         pending: Pending<S>,
         refusal: Refusal,
+        dice: Dice,
         since: Instant,
         shown: impl FnOnce() -> String,
     ) -> Result<(), End> {
-        // What is refused once more was told and counted before.
-        if !self.holding.was_refused(&pending.way) {
-            self.tell_refusal(&pending, &refusal, since, shown);
+        let holds = refusal.hold || matches!(pending.way, Way::Loss(..));
+        if holds && !self.may_postpone(&pending.way) {
+            if let Some(key) = pending.way.stream() {
+                self.end_postponing(key, Outcome::RefusalBreaks);
+            }
+            return self.handle_event(pending, dice, None, shown);
         }
+        // What is refused once more was told and counted before; that it now costs more is counted.
+        match self.was_refused(&pending.way) {
+            false => self.tell_refusal(&pending, &refusal, since, shown),
+            true if holds => {}
+            true => self.count_refusal(&pending.way, &refusal),
+        }
+        let told = |input: &InputOf<S>| (refusal.property.clone(), format!("{input:?}"));
         // What is done to it is what a network, a clock or an application might have done.
         match (pending.input, pending.way) {
-            (Input::Message { from, .. }, Way::Message(Origin::Stream(_))) => {
+            (input, Way::Message(Origin::Stream(key))) if holds => {
+                if let Input::Message { message, .. } = &input {
+                    let mut content = Vec::new();
+                    encode(message, &mut content)?;
+                    self.postpone(key, Waiting::Offered(content), || told(&input));
+                    self.seek_way_out(key, &input)?;
+                }
+            }
+            (Input::Message { from, .. }, Way::Message(Origin::Stream(key))) => {
+                self.end_postponing(key, Outcome::Refused);
                 self.break_off(from, "a message on it was stopped")?;
             }
             (Input::Timer(timer), Way::Timer(after)) => {
                 self.timers.postpone(timer, after, Instant::now());
             }
-            (_, Way::Loss(key, reason)) => self.postpone_loss(key, reason),
+            (input, Way::Loss(key, reason)) => {
+                self.postpone(key, Waiting::Ended(reason), || told(&input));
+                self.seek_way_out(key, &input)?;
+            }
             (_, Way::Call(done)) => {
                 // Whoever called may not wait any more.
                 let _ = done.send(Err(CallError::Vetoed {
@@ -502,6 +457,12 @@ impl<S: Service> Node<S> {
             _ => {}
         }
         Ok(())
+    }
+
+    /// Tells whether an event may be kept where it is. What a node says to itself comes before anything else.
+    fn may_postpone(&self, way: &Way) -> bool {
+        let room = |key| self.postponed.has_room(key, Instant::now());
+        way.stream().is_some_and(room)
     }
 
     /// Tells of a refusal, and counts what it takes from the service.
@@ -519,11 +480,15 @@ impl<S: Service> Node<S> {
             acted: true,
             elapsed_us: since.elapsed().as_micros() as u64,
         });
-        self.count_harm(&refusal.property, pending.way.kept());
-        if matches!(pending.way, Way::Message(Origin::Stream(_))) {
-            self.count_harm(&refusal.property, Kept::Reset);
-        }
+        self.count_refusal(&pending.way, refusal);
         let property = Some(refusal.property.clone());
         self.report_ruling(pending.way.kind(), shown, Ruling::Veto, None, property);
+    }
+
+    fn count_refusal(&mut self, way: &Way, refusal: &Refusal) {
+        self.count_harm(&refusal.property, way.kept(refusal.hold));
+        if matches!(way, Way::Message(Origin::Stream(_))) && !refusal.hold {
+            self.count_harm(&refusal.property, Kept::Reset);
+        }
     }
 }

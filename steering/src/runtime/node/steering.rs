@@ -112,6 +112,8 @@ impl<S: Service> Node<S> {
         };
         self.streams.incarnation = incarnation;
         self.held.clear();
+        self.holding.clear();
+        self.postponed.clear();
         let Some(mut options) = self.hook_options.clone() else {
             return;
         };
@@ -122,7 +124,6 @@ impl<S: Service> Node<S> {
             options.born = options.born.max(former.number().next());
             options.former_past = Some(former.past().clone());
         }
-        self.holding.clear();
         self.watched = None;
         let wake = Arc::clone(&self.wake);
         options.waker = Some(Arc::new(move || wake.notify_one()));
@@ -364,18 +365,21 @@ impl<S: Service> Node<S> {
         }
     }
 
-    /// Rules on a message; `content` is how it came over the wire, if it did.
+    /// Rules on a message; `content` is how it came over the wire, if it did. One that is offered `again` is no other event.
     pub(super) fn rule_on_message(
         &mut self,
         from: NodeId,
         message: &S::Message,
         content: Option<&[u8]>,
+        again: bool,
     ) -> Decision {
         let Some(hook) = &mut self.hook else {
             return Decision::RUN;
         };
         if hook.is_unfiltered() {
-            hook.count_event();
+            if !again {
+                hook.count_event();
+            }
             return Decision::RUN;
         }
         // A filter that blocks too much is found by how many messages there were.
@@ -387,11 +391,15 @@ impl<S: Service> Node<S> {
             Some(content) => content.to_vec(),
             None => rmp_serde::to_vec(message).unwrap_or_default(),
         };
-        Decision::of(hook.admit(&Occurrence::Message {
+        let occurrence = Occurrence::Message {
             kind: kind_of(message),
             from,
             content: &content,
-        }))
+        };
+        Decision::of(match again {
+            false => hook.admit(&occurrence),
+            true => hook.admit_again(&occurrence),
+        })
     }
 
     pub(super) fn rule_on_timer(&mut self, timer: &S::Timer) -> Decision {
@@ -417,13 +425,17 @@ impl<S: Service> Node<S> {
     }
 
     /// Rules on the news that the connections with a peer are lost.
-    pub(super) fn rule_on_disconnect(&mut self, peer: NodeId) -> Decision {
+    pub(super) fn rule_on_disconnect(&mut self, peer: NodeId, again: bool) -> Decision {
         // The hook may end filters by what it knows of the peer's messages.
         self.note_runs();
         let Some(hook) = &mut self.hook else {
             return Decision::RUN;
         };
-        Decision::of(hook.admit(&Occurrence::Disconnect { peer }))
+        let occurrence = Occurrence::Disconnect { peer };
+        Decision::of(match again {
+            false => hook.admit(&occurrence),
+            true => hook.admit_again(&occurrence),
+        })
     }
 
     /// Keeps a message until its filter is gone. On a connection, whatever follows waits with it.

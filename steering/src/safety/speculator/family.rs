@@ -381,10 +381,7 @@ fn attempt<S: Service>(
         bad,
     };
     let local = &captured.local;
-    Said::Verdict(match check.refusing {
-        None => trial.run(local, &input, check.dice).0,
-        Some(from) => trial.refuse(local, from, check.dice),
-    })
+    Said::Verdict(trial.answer(check.what, local, &input, check.dice))
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::checkpoint::cut::Standing;
 use crate::context::Dice;
 use crate::safety::child::VERDICT_BYTES_MAX;
-use crate::safety::trial::{Spot, Trouble, Verdict};
+use crate::safety::trial::{Spot, Trouble, Verdict, What};
 
 /// No message is longer: a state, an event, and what surrounds them.
 const MESSAGE_BYTES_MAX: usize = 80 << 20;
@@ -57,8 +57,8 @@ pub(super) struct Check {
     pub(super) standing: Vec<Standing>,
     /// What is not to be touched.
     pub(super) bad: Vec<Spot>,
-    /// Whether the question is what comes of the event, or what comes of keeping this node's message from the handler.
-    pub(super) refusing: Option<NodeId>,
+    /// What is asked.
+    pub(super) what: What,
     /// How long the trial may take, in microseconds.
     pub(super) limit_us: u64,
 }
