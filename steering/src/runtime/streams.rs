@@ -25,6 +25,8 @@ use crate::runtime::wire::{self, Hello};
 
 /// How many messages of a connection may wait for one that is held back.
 const WAITING_MAX: usize = 1 << 16;
+/// With one part in so many of what may wait, nothing is kept any longer that could run.
+const CROWDED_PART: usize = 4;
 /// How many sockets of former lives are kept. Beyond it the oldest is reset, as if something had come on it.
 const FORGOTTEN_MAX: usize = 1024;
 
@@ -261,13 +263,11 @@ impl Streams {
         end.waiting.len() <= WAITING_MAX && end.waiting_bytes <= self.limits.waiting_bytes_max
     }
 
-    /// Tells whether so much waits behind a message that was put off that it should be put off no longer: a delay is no loss,
-    /// and a full queue is.
+    /// Tells whether a good part of what may wait on a connection does.
     pub(super) fn is_crowded(&self, key: Key) -> bool {
+        let bytes_max = self.limits.waiting_bytes_max / CROWDED_PART;
         self.ends.get(&key).is_some_and(|end| {
-            end.held == Some(Hold::Postponed)
-                && (end.waiting.len() > WAITING_MAX / 4
-                    || end.waiting_bytes > self.limits.waiting_bytes_max / 4)
+            end.waiting.len() > WAITING_MAX / CROWDED_PART || end.waiting_bytes > bytes_max
         })
     }
 

@@ -110,8 +110,10 @@ impl Service for Counter {
             Property::pair(
                 "all different",
                 |view: &View<'_, Self>| {
-                    while view.state.count == ENDLESS {
-                        std::thread::sleep(Duration::from_millis(1));
+                    if view.state.count == ENDLESS {
+                        loop {
+                            std::thread::sleep(Duration::from_millis(1));
+                        }
                     }
                     (view.state.count > 0).then_some(view.state.count)
                 },

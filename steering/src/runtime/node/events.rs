@@ -76,11 +76,13 @@ impl<S: Service> Node<S> {
             return self.take(key, what);
         }
         let peer = end.peer;
+        let is_late = end.held == Some(Hold::Postponed);
         if !self.streams.keep(key, what.into_owned()) {
             self.counts.over_limit += 1;
             return self.break_off(peer, "too much waits on it");
         }
-        if self.streams.is_crowded(key) {
+        if is_late && self.streams.is_crowded(key) {
+            // A delay is no loss, and a full queue is.
             self.postponed.give_up(key);
         }
         Ok(())
@@ -460,7 +462,10 @@ impl<S: Service> Node<S> {
                 message: message.clone(),
             },
             dice,
-            past: self.hook.as_ref().map_or(&NO_PAST, Hook::past),
+            past: self
+                .hook
+                .as_ref()
+                .map_or(&NO_PAST, |hook| hook.past_to_judge_by(self.clock)),
             again: false,
         });
         self.pass_on_notices();

@@ -13,7 +13,7 @@ use scry_protocol::NodeId;
 use scry_protocol::link::host::{Outcome, Suspicion};
 use tokio::time::Instant;
 
-use crate::hook::{Hook, Kept};
+use crate::hook::Kept;
 use crate::model::event::InputOf;
 use crate::runtime::connection::Key;
 use crate::runtime::guard::Scene;
@@ -192,7 +192,10 @@ impl<S: Service> Node<S> {
             local: &self.local,
             input,
             dice,
-            past: self.hook.as_ref().map_or(&NO_PAST, Hook::past),
+            past: self
+                .hook
+                .as_ref()
+                .map_or(&NO_PAST, |hook| hook.past_to_judge_by(self.clock)),
             again: true,
         };
         let guard = self.guard.as_mut();
