@@ -305,8 +305,9 @@ impl<S: Service> Trials<S> {
         &mut self,
         case: &Case<'_, S>,
     ) -> (Result<Verdict, CheckError>, Option<Performed<S>>) {
+        self.hear_vetted();
         self.read_neighbors();
-        let bad = self.troubles.present(Instant::now());
+        let bad = self.untouchable();
         let trial = self.trial(case, &bad);
         let (verdict, performed) = trial.run(case.local, case.input, case.dice);
         self.has_cloned = true;
@@ -321,7 +322,7 @@ impl<S: Service> Trials<S> {
     ) -> Result<Verdict, CheckError> {
         let deadline = Duration::from_millis(self.rules.deadline_ms);
         let mut forker = std::mem::take(&mut self.forker);
-        let bad = self.troubles.present(Instant::now());
+        let bad = self.untouchable();
         let trial = self.trial(case, &bad);
         let answer = forker.run(deadline, || run(&trial));
         drop(trial);
@@ -333,6 +334,16 @@ impl<S: Service> Trials<S> {
     /// Returns the neighbors' states as they were told.
     pub(super) fn surroundings(&self) -> Option<&Surroundings> {
         self.known.as_ref().map(|known| &known.raw)
+    }
+
+    /// Lists what must not be touched: what is left alone now, and of the neighbors' states everything that was not tried, also
+    /// when it may be tried again. That is for a process of its own, with the next states.
+    fn untouchable(&self) -> Vec<Spot> {
+        let mut bad = self.troubles.present(Instant::now());
+        if let Some(known) = &self.known {
+            bad.extend(&known.left_out);
+        }
+        bad
     }
 
     fn trial<'a>(&'a self, case: &'a Case<'a, S>, bad: &'a [Spot]) -> Trial<'a, S> {
@@ -402,6 +413,15 @@ impl<S: Service> Trials<S> {
         let answer = speculator.ask(deadline, &question, ground);
         self.note_vetted();
         answer
+    }
+
+    /// Hears whether the speculator has tried the neighbors' states meanwhile, if that is awaited.
+    fn hear_vetted(&mut self) {
+        let awaited = self.known.as_ref().is_some_and(|known| !known.vetted);
+        if awaited && let Some(speculator) = &mut self.speculator {
+            speculator.listen();
+            self.note_vetted();
+        }
     }
 
     /// Takes note of what the speculator found in the neighbors' states.

@@ -102,6 +102,10 @@ pub(crate) const ALL: &[Case] = &[
         "what_never_ends_on_a_neighbors_state_is_told_by_the_speculator",
         tells_what_never_ends,
     ),
+    (
+        "what_never_ends_is_left_alone_in_this_process_also_when_its_rest_is_over",
+        leaves_alone_what_never_ends,
+    ),
     ("an_unreadable_neighbor_is_left_out", leaves_out_unreadable),
 ];
 
@@ -848,6 +852,29 @@ fn tells_what_never_ends() {
         told.extend(failures(&mut check));
         told.contains(&Failure::PropertyLate)
     });
+}
+
+fn leaves_alone_what_never_ends() {
+    // Longer than what is bad is left alone at first.
+    let longer = Duration::from_secs(4);
+    for form in FORMS {
+        let mut rules = rules(form);
+        rules.deadline_ms = 20;
+        let mut check = check(rules);
+        let mut told = Vec::new();
+        check.set_surroundings(neighbor(ENDLESS));
+        until("it is told", || {
+            examine(&mut check, 0, Message::Set(3));
+            told.extend(failures(&mut check));
+            told.contains(&Failure::PropertyLate)
+        });
+        // Without new states nobody tries it again, least of all in this process, which would not come back.
+        let begun = Instant::now();
+        while begun.elapsed() < longer {
+            examine(&mut check, 0, Message::Set(3));
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
 }
 
 fn leaves_out_unreadable() {
