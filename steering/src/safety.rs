@@ -14,7 +14,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | `trial` | the handler on a copy, and the properties on what comes of it |
-//! | `trials` | the ways to make one ([`Isolate`](scry_protocol::link::host::Isolate)), and what it is made with |
+//! | `trials` | the ways to make one ([`Isolate`]), and what it is made with |
 //! | `share`, `patience`, `limit` | how much time may be spent, how much held, how much refused |
 //! | `auditor` | trials beside the event path |
 //! | `memory` | verdicts that need not be asked for again |

@@ -17,6 +17,7 @@ use crate::checkpoint::quota::Absolute;
 use crate::checkpoint::recorder::Capture;
 
 mod deceit;
+mod neighbors;
 mod periods;
 
 fn node(id: u32) -> NodeId {
@@ -209,53 +210,6 @@ impl World {
         assert_eq!(self.snapshots.len(), 1);
         self.snapshots.remove(0).1
     }
-}
-
-#[test]
-fn neighbors_that_are_too_many_are_left_out_and_told_when_their_number_changes() {
-    let options = Options {
-        neighbors_max: 2,
-        ..quiet()
-    };
-    let mut world = World::new(5, &options);
-    for _ in 0..3 {
-        world.gather(0);
-        world.deliver();
-        let snapshot = world.snapshot();
-        let members: Vec<NodeId> = snapshot.members.iter().map(|it| it.node).collect();
-        assert_eq!(members, [0, 1, 2].map(node));
-        assert_eq!(snapshot.missing, []);
-    }
-    assert_eq!(world.left_out, [(node(0), 2, 2)]);
-    world.node(0).neighbors = [4, 3].map(node).into();
-    world.gather(0);
-    world.deliver();
-    world.snapshots.clear();
-    world.node(0).neighbors = [4, 3, 2].map(node).into();
-    // The first of them learns of it.
-    for _ in 0..2 {
-        world.gather(0);
-        world.deliver();
-    }
-    assert_eq!(world.left_out[1..], [(node(0), 1, 2)]);
-}
-
-#[test]
-fn a_neighborhood_of_hundreds_is_gathered_where_it_is_allowed() {
-    let options = Options {
-        neighbors_max: 300,
-        // So little is kept of each that most states are sent whole.
-        exchange_bytes: 2_000,
-        ..quiet()
-    };
-    let mut world = World::new(301, &options);
-    for _ in 0..2 {
-        world.gather(0);
-        world.deliver();
-        let snapshot = world.snapshot();
-        assert_eq!((snapshot.members.len(), snapshot.missing.len()), (301, 0));
-    }
-    assert_eq!((world.left_out.len(), world.unreadable.len()), (0, 0));
 }
 
 fn hello(id: u32, recorder: &Recorder) -> HostToAgent {
