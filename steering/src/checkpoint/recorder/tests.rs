@@ -1,3 +1,5 @@
+//! What a recorder keeps, refuses and goes beyond.
+
 use std::collections::VecDeque;
 
 use proptest::prelude::*;
