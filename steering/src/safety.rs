@@ -319,27 +319,15 @@ impl<S: Service> SafetyCheck<S> {
         weighed
     }
 
-    /// Tries an event that was held, and returns what it may be stopped for. The node's handler is given what comes of it in
-    /// `performed`, if that was found out here.
-    fn accuse_held(
-        &mut self,
-        scene: &Scene<'_, S>,
-        asked: &Asked<'_, S>,
-        performed: &mut Option<Performed<S>>,
-    ) -> Result<Vec<Accusation>, (Failure, String)> {
-        // Messages that came since and are held as well have not happened to the node.
-        let past = match asked.meanwhile {
-            Meanwhile::Idle => asked.past,
-            Meanwhile::Busy(_) => scene.past,
+    /// Tries an event that was held, and returns what it may be stopped for, with what comes of it if that was found out here.
+    fn retry(&mut self, scene: &Scene<'_, S>) -> Result<Retried<S>, (Failure, String)> {
+        let Some(tried) = self.attempt(scene, true) else {
+            return Ok((Vec::new(), None));
         };
-        let scene = Scene { past, ..*scene };
-        let Some(tried) = self.attempt(&scene, true) else {
-            return Ok(Vec::new());
-        };
-        let (verdict, came_of_it) = tried?;
-        *performed = came_of_it;
+        let (verdict, performed) = tried?;
         let steered = |it: &Accusation| self.mode_of(&it.property, scene.mode) == Mode::Steer;
-        Ok(verdict.accusations.into_iter().filter(steered).collect())
+        let accused = verdict.accusations.into_iter().filter(steered).collect();
+        Ok((accused, performed))
     }
 
     /// Tells whether there was a moment at which the node, with the event handled, and all witnesses were as they were judged.
@@ -485,6 +473,9 @@ impl<S: Service> SafetyCheck<S> {
     }
 }
 
+/// What a held event is accused of, and what comes of it.
+type Retried<S> = (Vec<Accusation>, Option<Performed<S>>);
+
 /// What a verdict means for an event.
 enum Weighed {
     Nothing,
@@ -537,34 +528,36 @@ impl<S: Service> Guard<S> for SafetyCheck<S> {
         asked: &Asked<'_, S>,
     ) -> Reviewed<S> {
         let begun = Instant::now();
-        let mut performed = None;
-        let accused = match self.accuse_held(scene, asked, &mut performed) {
-            Ok(accused) => accused,
+        let idle = matches!(asked.meanwhile, Meanwhile::Idle);
+        // Messages that came since and are held as well have not happened to the node.
+        let past = if idle { asked.past } else { scene.past };
+        let tried = self.retry(&Scene { past, ..*scene });
+        let tried = tried.and_then(|(accused, performed)| {
+            let before = match asked.meanwhile {
+                Meanwhile::Busy(Some(local)) if !accused.is_empty() => {
+                    let past = asked.past;
+                    self.retry(&Scene {
+                        local,
+                        past,
+                        ..*scene
+                    })?
+                    .0
+                }
+                _ => Vec::new(),
+            };
+            Ok((accused, before, performed))
+        });
+        let (accused, before, performed) = match tried {
+            Ok(tried) => tried,
             Err((failure, detail)) => {
                 self.fail(failure, detail);
                 return Reviewed::Run(Outcome::Late, None);
             }
         };
-        let guilty = match &asked.meanwhile {
-            Meanwhile::Idle => accused.iter().find(|it| it.firm).cloned(),
-            Meanwhile::Busy(None) => None,
-            Meanwhile::Busy(Some(_)) if accused.is_empty() => None,
-            Meanwhile::Busy(Some(then)) => {
-                let scene = Scene {
-                    local: then,
-                    past: asked.past,
-                    ..*scene
-                };
-                match self.accuse_held(&scene, asked, &mut None) {
-                    Ok(before) => before.into_iter().find(|it| {
-                        it.firm && accused.iter().any(|now| now.property == it.property)
-                    }),
-                    Err((failure, detail)) => {
-                        self.fail(failure, detail);
-                        return Reviewed::Run(Outcome::Late, None);
-                    }
-                }
-            }
+        let still = |it: &Accusation| accused.iter().any(|now| now.property == it.property);
+        let guilty = match idle {
+            true => accused.iter().find(|it| it.firm).cloned(),
+            false => before.into_iter().find(|it| it.firm && still(it)),
         };
         let Some(accusation) = guilty else {
             self.patience.learn(property, kind(scene.input), false);
@@ -577,17 +570,17 @@ impl<S: Service> Guard<S> for SafetyCheck<S> {
             return Reviewed::Run(outcome, performed);
         };
         self.patience.learn(property, kind(scene.input), true);
-        let outcome = if !self.were_together(&accusation, asked) {
-            Outcome::NotTogether
-        } else if !self.may_veto(scene, &accusation.property) {
-            Outcome::Limited
-        } else {
+        if !self.were_together(&accusation, asked) {
+            // It may be asked about again; what comes of it in the end is told then.
+            return Reviewed::Run(Outcome::NotTogether, performed);
+        }
+        if self.may_veto(scene, &accusation.property) {
             let hold = self.refusal_breaks(scene);
             return Reviewed::Refuse(accusation.refusal(hold));
-        };
+        }
         let elapsed_us = begun.elapsed().as_micros() as u64;
         self.would_veto(accusation, format!("{:?}", scene.input), elapsed_us);
-        Reviewed::Run(outcome, performed)
+        Reviewed::Run(Outcome::Limited, performed)
     }
 
     fn reset_breaks(&mut self, scene: &Scene<'_, S>) -> bool {

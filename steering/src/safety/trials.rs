@@ -418,7 +418,10 @@ impl<S: Service> Trials<S> {
     /// Hears whether the speculator has tried the neighbors' states meanwhile, if that is awaited.
     fn hear_vetted(&mut self) {
         let awaited = self.known.as_ref().is_some_and(|known| !known.vetted);
-        if awaited && let Some(speculator) = &mut self.speculator {
+        if awaited
+            && self.looks_at_neighbors()
+            && let Some(speculator) = &mut self.speculator
+        {
             speculator.listen();
             self.note_vetted();
         }

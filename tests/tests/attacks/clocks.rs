@@ -1,6 +1,6 @@
 //! Clocks that are days apart, and are set back and forward while the service runs.
 
-use scry_tests::attack::{Meter, Plan};
+use scry_tests::attack::{Cluster, Meter, Plan};
 
 use crate::numbers::{assert_nothing_predicted, assert_predicting};
 
@@ -8,6 +8,15 @@ const DAY_MS: i64 = 86_400_000;
 
 fn days_apart() -> Plan {
     Plan::new().clock(1, -5 * DAY_MS).clock(3, 9 * DAY_MS)
+}
+
+/// The third node's process is started again and again, each time with its clock set to another day.
+fn assert_survives_restarts(cluster: &mut Cluster) {
+    for ahead in [-400, 400, -1] {
+        cluster.restart(3, ahead * DAY_MS);
+        assert_predicting(cluster);
+    }
+    assert_nothing_predicted(cluster);
 }
 
 #[test]
@@ -24,12 +33,7 @@ fn clocks_days_apart_that_are_set_in_mid_run_mislead_nobody() {
     }
     assert_nothing_predicted(&cluster);
     meter.assert_withstood();
-    // And over a restart.
-    for ahead in [-400, 400, -1] {
-        cluster.restart(3, ahead * DAY_MS);
-        assert_predicting(&cluster);
-    }
-    assert_nothing_predicted(&cluster);
+    assert_survives_restarts(&mut cluster);
 }
 
 /// Numbers and incarnations begin with the time of day then.
@@ -46,9 +50,5 @@ fn clocks_of_nodes_without_disks_mislead_nobody() {
     assert_nothing_predicted(&cluster);
     meter.assert_withstood();
     // Nobody has written anything down at the third, so that it forgets nothing.
-    for ahead in [-400, 400, -1] {
-        cluster.restart(3, ahead * DAY_MS);
-        assert_predicting(&cluster);
-    }
-    assert_nothing_predicted(&cluster);
+    assert_survives_restarts(&mut cluster);
 }

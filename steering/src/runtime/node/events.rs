@@ -13,7 +13,7 @@ use crate::model::event::{Event, Input, InputOf};
 use crate::runtime::connection::{Arrival, Key};
 use crate::runtime::guard::{Examined, Scene};
 use crate::runtime::handle::CallError;
-use crate::runtime::node::holding::{NO_PAST, Pending, Way};
+use crate::runtime::node::holding::{Pending, Way, past_to_judge_by};
 use crate::runtime::node::{BATCH_MAX, End, Node};
 use crate::runtime::report::{Kind, Ruling};
 use crate::runtime::run::{self, Panicked, Performed};
@@ -425,10 +425,7 @@ impl<S: Service> Node<S> {
             local: &self.local,
             input: &pending.input,
             dice,
-            past: self
-                .hook
-                .as_ref()
-                .map_or(&NO_PAST, |hook| hook.past_to_judge_by(self.clock)),
+            past: past_to_judge_by(self.hook.as_ref(), self.clock),
             again,
         });
         self.pass_on_notices();
@@ -462,10 +459,7 @@ impl<S: Service> Node<S> {
                 message: message.clone(),
             },
             dice,
-            past: self
-                .hook
-                .as_ref()
-                .map_or(&NO_PAST, |hook| hook.past_to_judge_by(self.clock)),
+            past: past_to_judge_by(self.hook.as_ref(), self.clock),
             again: false,
         });
         self.pass_on_notices();

@@ -15,8 +15,9 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::capture;
+use crate::checkpoint::Time;
 use crate::context::Dice;
-use crate::hook::Kept;
+use crate::hook::{Hook, Kept};
 use crate::model::event::{Input, InputOf};
 use crate::model::handler::Local;
 use crate::runtime::connection::Key;
@@ -31,7 +32,7 @@ use crate::runtime::streams::{Hold, Streams, Waiting};
 use crate::service::Service;
 
 /// The past of a node without a hook: it hears of no neighbors' states either.
-pub(super) static NO_PAST: Past = Past::nothing();
+static NO_PAST: Past = Past::nothing();
 /// How many events may be held at once. More run unchecked: something is wrong with the suspicions, not with the events.
 const HELD_MAX: usize = 64;
 /// An event is held for at most so many times as long as the slowest of the last answers took.
@@ -42,6 +43,11 @@ const ANSWERS_COUNT: usize = 32;
 const TIMER_PART: u32 = 4;
 /// Less time than this is not enough to ask anybody.
 const WAIT_MIN: Duration = Duration::from_millis(1);
+
+/// Returns the past that decides which neighbors' states may stand beside the node's own.
+pub(super) fn past_to_judge_by(hook: Option<&Hook>, now: Time) -> &Past {
+    hook.map_or(&NO_PAST, |hook| hook.past_to_judge_by(now))
+}
 
 /// An event that no filter stops, before its handler runs.
 #[derive(Debug)]
@@ -206,7 +212,7 @@ impl<S: Service> Node<S> {
             deadline: now + wait,
             handled_count: self.handled_count,
             then: self.copy(),
-            past: self.past().clone(),
+            past: past_to_judge_by(self.hook.as_ref(), self.clock).clone(),
         });
         self.ask_neighbors(wait);
         Ok(())
@@ -214,11 +220,6 @@ impl<S: Service> Node<S> {
 
     fn copy(&self) -> Option<Local<S>> {
         caught(|| self.local.clone()).ok()
-    }
-
-    fn past(&self) -> &Past {
-        let hook = self.hook.as_ref();
-        hook.map_or(&NO_PAST, |hook| hook.past_to_judge_by(self.clock))
     }
 
     /// Returns how long an event may be held from now, if that is long enough to ask anybody.
@@ -295,10 +296,7 @@ impl<S: Service> Node<S> {
                     local: &self.local,
                     input: &event.pending.input,
                     dice,
-                    past: self
-                        .hook
-                        .as_ref()
-                        .map_or(&NO_PAST, |hook| hook.past_to_judge_by(self.clock)),
+                    past: past_to_judge_by(self.hook.as_ref(), self.clock),
                     again,
                 };
                 let asked = Asked {
@@ -339,7 +337,7 @@ impl<S: Service> Node<S> {
         event.asked = now;
         event.handled_count = self.handled_count;
         event.then = self.copy();
-        event.past = self.past().clone();
+        event.past = past_to_judge_by(self.hook.as_ref(), self.clock).clone();
         self.holding.events.push_back(event);
         self.ask_neighbors(left);
         Ok(())

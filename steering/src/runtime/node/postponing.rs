@@ -17,7 +17,7 @@ use crate::hook::Kept;
 use crate::model::event::InputOf;
 use crate::runtime::connection::Key;
 use crate::runtime::guard::Scene;
-use crate::runtime::node::holding::NO_PAST;
+use crate::runtime::node::holding::past_to_judge_by;
 use crate::runtime::node::{End, Node};
 use crate::runtime::streams::{Hold, Waiting};
 use crate::service::Service;
@@ -192,10 +192,7 @@ impl<S: Service> Node<S> {
             local: &self.local,
             input,
             dice,
-            past: self
-                .hook
-                .as_ref()
-                .map_or(&NO_PAST, |hook| hook.past_to_judge_by(self.clock)),
+            past: past_to_judge_by(self.hook.as_ref(), self.clock),
             again: true,
         };
         let guard = self.guard.as_mut();
