@@ -37,17 +37,16 @@ use crate::blame;
 use crate::checker::remedy::{ProofTime, Prover, Remedies};
 use crate::checker::replay::Replay;
 use crate::checker::start::Start;
-use crate::explore::{Counts, Limits, Options, Search, Stop, Strategy};
-use crate::model::event::Step;
-use crate::model::fault::Faults;
-use crate::model::simulation::Simulation;
-use crate::properties;
-use crate::property::{Panics, Property, Scope};
-use crate::runtime::run::{Panicked, caught};
-use crate::service::Service;
-use crate::timing::find::{Settled, settle};
-use crate::timing::{Clock, DRIFT_PPM_MAX, Layout, MS_MAX, Time};
 use crate::trace;
+use scry_engine::explore::{Counts, Limits, Options, Search, Stop, Strategy};
+use scry_engine::model::event::Step;
+use scry_engine::model::fault::Faults;
+use scry_engine::model::simulation::Simulation;
+use scry_engine::panics::{Panicked, caught};
+use scry_engine::property::{Panics, Property, Scope};
+use scry_engine::service::Service;
+use scry_engine::timing::find::{Settled, settle};
+use scry_engine::timing::{Clock, DRIFT_PPM_MAX, Layout, MS_MAX, Time};
 
 /// How often a run says how far it is.
 const PROGRESS_EVERY_MS: u64 = 250;
@@ -181,8 +180,8 @@ impl<S: Service> Checker<S> {
         }
         let compiled = Compiled {
             text: text.to_owned(),
-            properties: properties::from_text::<S>(text)?,
-            goals: properties::goals_from_text::<S>(text)?,
+            properties: scry_properties::from_text::<S>(text)?,
+            goals: scry_properties::goals_from_text::<S>(text)?,
         };
         self.compiled = Some(compiled.clone());
         Ok(compiled)

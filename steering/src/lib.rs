@@ -39,34 +39,26 @@
 pub mod blame;
 pub mod capture;
 pub mod checker;
-pub mod checkpoint;
 #[cfg(feature = "cli")]
 pub mod cli;
-pub mod context;
-pub mod engine;
 pub mod enter;
-pub mod explore;
 pub mod hook;
-pub mod model;
 #[cfg(feature = "cli")]
 pub mod program;
-pub mod properties;
-pub mod property;
 pub mod runtime;
 pub mod safety;
-pub mod service;
-mod stamp;
-pub mod timing;
 pub mod trace;
 
 #[cfg(feature = "cli")]
 pub use cli::main;
-pub use context::{Chance, Context, Dice, Effect, Stamp};
 pub use enter::enter;
-pub use explore::{Limits, Options, Report, Search, Strategy, Violation};
-pub use model::{Act, Event, Fault, Faults, Simulation, Step, System};
 #[cfg(feature = "cli")]
 pub use program::{Bug, Program, Request, Scenario};
-pub use property::{Judgement, Property, Scope, View};
-pub use scry_protocol::NodeId;
-pub use service::{Handling, Prediction, Service, Transport, Value};
+pub use scry_checkpoint as checkpoint;
+pub use scry_engine::{
+    Act, Chance, Context, Dice, Effect, Event, Fault, Faults, Handling, Judgement, Limits, NodeId,
+    Options, Prediction, Property, Report, Scope, Search, Service, Simulation, Stamp, Step,
+    Strategy, System, Transport, Value, View, Violation,
+};
+pub use scry_engine::{context, explore, interned, kind, model, property, service, timing};
+pub use scry_properties as properties;

@@ -43,12 +43,12 @@ use crate::checker::remedy::candidate::{Candidate, Harm, candidates};
 use crate::checker::remedy::proof::Danger;
 use crate::checker::replay::Broken;
 use crate::checker::spell::is_steerable;
-use crate::model::event::Step;
-use crate::model::simulation::Simulation;
-use crate::model::steering::Rule;
-use crate::property::Property;
-use crate::service::Service;
-use crate::timing::Clock;
+use scry_engine::model::event::Step;
+use scry_engine::model::simulation::Simulation;
+use scry_engine::model::steering::Rule;
+use scry_engine::property::Property;
+use scry_engine::service::Service;
+use scry_engine::timing::Clock;
 
 /// Whether a candidate is proved, and if not, what speaks against it.
 type Judged = Result<Danger, String>;

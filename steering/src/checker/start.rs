@@ -24,17 +24,17 @@ use scry_protocol::{Content, Incarnation, NodeId, Snapshot, Transport};
 
 use crate::blame::{self, Phase};
 use crate::capture::{self, Captured, KEPT_MAX, Kept, Readings, StreamEnd};
-use crate::checkpoint::flight::{self, InFlight};
-use crate::model::fault::Faults;
-use crate::model::handler::in_silence;
-use crate::model::network::{Connection, Inbox, Links, Parcel};
-use crate::model::simulation::{Node, Simulation};
-use crate::property::Scope;
-use crate::runtime::run::caught;
-use crate::service::Service;
-use crate::stamp::{Origin, numbering, origins_in};
-use crate::timing::moments::Moments;
-use crate::timing::{Clock, MS_MAX};
+use scry_checkpoint::flight::{self, InFlight};
+use scry_engine::model::fault::Faults;
+use scry_engine::model::network::{Connection, Inbox, Links, Parcel};
+use scry_engine::model::simulation::{Node, Simulation};
+use scry_engine::panics::caught;
+use scry_engine::panics::in_silence;
+use scry_engine::property::Scope;
+use scry_engine::service::Service;
+use scry_engine::stamp::{Origin, numbering, origins_in};
+use scry_engine::timing::moments::Moments;
+use scry_engine::timing::{Clock, MS_MAX};
 
 /// A start state, and what could not be made part of it.
 #[derive(Debug)]

@@ -11,12 +11,12 @@ use crate::cli::{
     EXIT_CONFIGURATION, EXIT_FINE, EXIT_INTERRUPTED, EXIT_USAGE, EXIT_VIOLATED, json, memory,
     properties, text,
 };
-use crate::explore::{Limits, Options, Report, Search, Stop, Strategy};
-use crate::model::fault::Faults;
-use crate::model::system::System;
 use crate::program::{Program, Request};
-use crate::property::Property;
-use crate::timing::{Clock, DRIFT_PPM_MAX, MS_MAX, Time};
+use scry_engine::explore::{Limits, Options, Report, Search, Stop, Strategy};
+use scry_engine::model::fault::Faults;
+use scry_engine::model::system::System;
+use scry_engine::property::Property;
+use scry_engine::timing::{Clock, DRIFT_PPM_MAX, MS_MAX, Time};
 
 /// How long a search takes at most, unless it is told otherwise.
 const SECONDS_DEFAULT: &str = "60";

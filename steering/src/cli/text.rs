@@ -6,10 +6,10 @@ use scry_protocol::NodeId;
 
 use crate::cli::check::{Cut, Ended};
 use crate::cli::diagram;
-use crate::explore::report::{Report, Violation};
-use crate::explore::{Stop, Strategy, Unfit};
 use crate::program::Program;
-use crate::timing::{Layout, Meanwhile};
+use scry_engine::explore::report::{Report, Violation};
+use scry_engine::explore::{Stop, Strategy, Unfit};
+use scry_engine::timing::{Layout, Meanwhile};
 
 /// How much of what happens beside a path is shown.
 const MEANWHILE_MAX: usize = 8;

@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 
 use scry_protocol::{CheckpointNumber, Digest, Incarnation};
 
-use crate::checkpoint::allowance;
+use scry_checkpoint::allowance;
 
 /// How many numbers are reserved at once.
 const RESERVED: u64 = 4096;

@@ -3,7 +3,7 @@
 use scry_protocol::{FilterId, NodeId};
 use serde::{Serialize, Serializer};
 
-use crate::service::Service;
+use scry_engine::service::Service;
 
 /// What kind of event a report is about.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]

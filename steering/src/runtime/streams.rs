@@ -1,4 +1,4 @@
-//! The connections of a node, by the rules of [`model::network`](crate::model::network).
+//! The connections of a node, by the rules of [`model::network`](scry_engine::model::network).
 //!
 //! - A connection is open at its opener from the first send on, at the other end from the first message that is handled.
 //! - One that fails or is closed by the peer ends all others with that peer, which are reset.
@@ -17,11 +17,11 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::capture::{Kept, StreamEnd};
-use crate::model::network::Connection;
 use crate::runtime::connection::{self, Arrival, Key, Wiring};
 use crate::runtime::outflow::{Inlet, outflow};
 use crate::runtime::ports::{Admission, PortLimits};
 use crate::runtime::wire::{self, Hello};
+use scry_engine::model::network::Connection;
 
 /// How many messages of a connection may wait for one that is held back.
 const WAITING_MAX: usize = 1 << 16;

@@ -22,13 +22,13 @@ use nix::libc;
 use scry_protocol::NodeId;
 use scry_protocol::link::host::{Failure, Rules, Surroundings};
 
-use crate::checkpoint::cut::Standing;
-use crate::context::Dice;
-use crate::model::event::InputOf;
-use crate::model::handler::Local;
 use crate::safety::trial::{Trouble, Verdict};
 use crate::safety::trials::{Case, Trials};
-use crate::service::Service;
+use scry_checkpoint::cut::Standing;
+use scry_engine::context::Dice;
+use scry_engine::model::event::InputOf;
+use scry_engine::model::handler::Local;
+use scry_engine::service::Service;
 
 /// After each trial the thread rests for so many times as long as the trial took.
 const REST_FACTOR: u32 = 50;
@@ -215,8 +215,8 @@ mod tests {
     use serde::{Deserialize, Serialize};
 
     use super::*;
-    use crate::context::{Context, Stamp};
-    use crate::model::event::Input;
+    use scry_engine::context::{Context, Stamp};
+    use scry_engine::model::event::Input;
 
     /// A service whose only handler never ends if it is told so.
     #[derive(Clone, Debug, Eq, Hash, PartialEq, Serialize, Deserialize)]

@@ -28,8 +28,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::blame::{Blame, Phase};
-use crate::model::handler::in_silence;
 use crate::safety::trial::{How, Spot, Trouble, Verdict, panicking};
+use scry_engine::panics::in_silence;
 
 /// No verdict is longer.
 pub(super) const VERDICT_BYTES_MAX: usize = 64 << 10;

@@ -7,10 +7,10 @@ use scry_protocol::link::checker::Order;
 use scry_protocol::{Digest, NodeId};
 use serde::Serialize;
 
-use crate::hook::kind_of;
-use crate::model::event::{Event, EventOf, Step};
-use crate::model::steering::{Rule, digest_of};
-use crate::service::Service;
+use scry_engine::kind::kind_of;
+use scry_engine::model::event::{Event, EventOf, Step};
+use scry_engine::model::steering::{Rule, digest_of};
+use scry_engine::service::Service;
 
 /// What a filter takes from the service, the least first.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]

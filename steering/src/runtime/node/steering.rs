@@ -13,12 +13,7 @@ use tokio::time::Instant;
 
 use crate::capture::{self, KEPT_MAX, Kept, Readings, StreamEnd};
 use crate::checker::path;
-use crate::checkpoint::channel::Lane;
-use crate::checkpoint::recorder::Capture;
-use crate::checkpoint::{Messages, Time};
 use crate::hook::{self, Hook, Occurrence, Request, Verdict, kind_of};
-use crate::model::handler::Local;
-use crate::property::Projection;
 use crate::runtime::connection::Key;
 use crate::runtime::guard::Notice;
 use crate::runtime::node::events::{Decision, Origin};
@@ -26,10 +21,16 @@ use crate::runtime::node::holding::Holding;
 use crate::runtime::node::{End, Node, random_seed};
 use crate::runtime::ports::PortCounts;
 use crate::runtime::report::{Kind, Ruling};
-use crate::runtime::run::{self, Panicked};
 use crate::runtime::streams::{Hold, Streams, Waiting};
 use crate::runtime::wire::NO_STAMP;
-use crate::service::{Handling, Prediction, Service};
+use scry_checkpoint::channel::Lane;
+use scry_checkpoint::recorder::Capture;
+use scry_checkpoint::{Messages, Time};
+use scry_engine::model::handler::Local;
+use scry_engine::model::live;
+use scry_engine::panics::{Panicked, caught};
+use scry_engine::property::Projection;
+use scry_engine::service::{Handling, Prediction, Service};
 
 /// How many datagrams are held back. Beyond it the oldest is lost, as datagrams may be.
 const HELD_MAX: usize = 4096;
@@ -515,7 +516,7 @@ impl<S: Service> Node<S> {
     /// Tells the service of a predicted violation, and installs the filters if it leaves it to them.
     fn predicted(&mut self, predicted: Predicted) -> Result<(), End> {
         // A path has other nodes' messages in it.
-        let read = run::caught(|| path::read::<S>(&predicted.path));
+        let read = caught(|| path::read::<S>(&predicted.path));
         let handling = match read {
             Err(Panicked(said)) => {
                 tracing::warn!("a predicted path cannot be read: the service panics on it: {said}");
@@ -537,7 +538,7 @@ impl<S: Service> Node<S> {
                     hook.note_change();
                 }
                 let (handling, effects) =
-                    run::predict(self.me, &self.setup, &mut self.local, &prediction, dice)
+                    live::predict(self.me, &self.setup, &mut self.local, &prediction, dice)
                         .map_err(|Panicked(said)| End::Panicked(said))?;
                 self.perform(effects)?;
                 handling

@@ -26,9 +26,6 @@ use scry_protocol::{CheckpointNumber, Content, Incarnation, Past};
 
 use crate::blame::{self, Phase};
 use crate::capture;
-use crate::model::event::InputOf;
-use crate::properties;
-use crate::property::Property;
 use crate::safety::child::{
     CheckError, end_of, heed_the_clock, live_at_most, reap, spawn, unanswered,
 };
@@ -36,7 +33,9 @@ use crate::safety::speculator::VETTING_MAX;
 use crate::safety::speculator::words::{Answer, Check, Order, Said, Spoken, read, write};
 use crate::safety::trial::{Spot, Trial, Trouble, looks_at_neighbors};
 use crate::safety::vetting::{Neighbors, Vetting, without};
-use crate::service::Service;
+use scry_engine::model::event::InputOf;
+use scry_engine::property::Property;
+use scry_engine::service::Service;
 
 /// How many children wait for a question. While one ends and another is forked in its place, the others answer.
 const CHILDREN_COUNT: usize = 3;
@@ -186,7 +185,7 @@ impl<S: Service> Family<S> {
     fn follow(&mut self) -> std::io::Result<()> {
         match read(&mut self.stream)? {
             Order::Rules(text) => {
-                self.properties = properties::from_text(&text);
+                self.properties = scry_properties::from_text(&text);
                 self.vetting.clear();
             }
             Order::Surroundings(told) => {

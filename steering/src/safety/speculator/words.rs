@@ -9,10 +9,10 @@ use scry_protocol::link::host::Surroundings;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::checkpoint::cut::Standing;
-use crate::context::Dice;
 use crate::safety::child::VERDICT_BYTES_MAX;
 use crate::safety::trial::{Spot, Trouble, Verdict, What};
+use scry_checkpoint::cut::Standing;
+use scry_engine::context::Dice;
 
 /// No message is longer: a state, an event, and what surrounds them.
 const MESSAGE_BYTES_MAX: usize = 80 << 20;
