@@ -307,7 +307,7 @@ impl<S: Service> Run<'_, S> {
     fn search(&mut self, counts: &mut Counts) -> Ended {
         let budget = self.job.budget;
         let options = Options {
-            strategy: Strategy::Consequence,
+            strategy: Strategy::CONSEQUENCE,
             limits: Limits {
                 states: Some(budget.states_max),
                 depth: Some(budget.depth_max),
@@ -315,8 +315,8 @@ impl<S: Service> Run<'_, S> {
                 first_violation: false,
             },
             threads: self.threads,
-            pruning: true,
             clock: clock_of(self.job),
+            ..Options::default()
         };
         let mut search = match Search::new(&self.start, self.properties.clone(), options) {
             Ok(search) => search,

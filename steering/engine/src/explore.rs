@@ -3,41 +3,49 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`strategy`], [`limits`], [`report`] | what is asked of a search and what it answers |
-//! | `breadth` | breadth-first search, the engine's inner loop |
-//! | `prune` | what makes it consequence prediction |
-//! | `depth` | bounded depth-first search |
+//! | `exhaustive`, `consequence`, `depth_first`, `random_walk` | the strategies, each with its entry in the list |
+//! | `breadth` | breadth-first search, the engine's inner loop, on which the first two stand |
 //! | `confirm` | every finding replayed on plain values, and laid out in time |
 //! | `visited`, `lineage`, `frontier` | what is kept of a state: its fingerprint, its origin, and until it is expanded its words |
 
 mod breadth;
 mod confirm;
-mod depth;
 mod frontier;
 mod lasting;
 pub mod limits;
 mod lineage;
 mod prefetch;
-mod prune;
 pub mod report;
 pub mod strategy;
 mod visited;
 
+// The strategies, in the order of the help. A new one is named here twice: as a file, and in the list.
+mod consequence;
+mod depth_first;
+mod exhaustive;
+mod random_walk;
+
+static STRATEGIES: [&Entry; 4] = [
+    &exhaustive::ENTRY,
+    &consequence::ENTRY,
+    &depth_first::ENTRY,
+    &random_walk::ENTRY,
+];
+
 pub use limits::{Limits, Stop};
 pub use report::{Report, Unfit, Violation};
-pub use strategy::Strategy;
+pub use strategy::{Settings, Strategy};
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
 use scry_protocol::NodeId;
 
-use crate::explore::breadth::Breadth;
 use crate::explore::confirm::Confirmed;
-use crate::explore::depth::Depth;
-use crate::explore::prune::Pruning;
+use crate::explore::strategy::{Entry, Found, Plan, SettingError, Walk};
 use crate::interned::budget::BudgetTooLarge;
-use crate::interned::judge::{Finding, Unjudged};
-use crate::interned::transitions::{Transitions, Typed};
+use crate::interned::judge::Unjudged;
+use crate::interned::transitions::{Executor, Typed};
 use crate::interned::world::World;
 use crate::model::simulation::Simulation;
 use crate::property::Property;
@@ -54,8 +62,10 @@ pub struct Options {
     pub limits: Limits,
     /// On how many threads. The report does not depend on it.
     pub threads: usize,
-    /// Whether [`Strategy::Consequence`] prunes. Without, it is exactly [`Strategy::Exhaustive`].
-    pub pruning: bool,
+    /// What its dice begin with, if it has any. Same input and seed, same report.
+    pub seed: u64,
+    /// What is set of the strategy.
+    pub settings: Settings,
     /// How paths are laid out in time.
     pub clock: Clock,
 }
@@ -77,9 +87,9 @@ pub enum SearchError {
     /// There is nobody to do it.
     #[error("a search needs at least one thread")]
     NoThreads,
-    /// Only one strategy prunes.
-    #[error("{0} does not prune, so its pruning cannot be switched off")]
-    Pruning(Strategy),
+    /// The strategy has no such setting.
+    #[error(transparent)]
+    Setting(#[from] SettingError),
 }
 
 /// How far a search is.
@@ -102,17 +112,11 @@ pub struct Search<S: Service> {
     start: Simulation<S>,
     words: Vec<u32>,
     options: Options,
-    walk: Walk,
+    walk: Box<dyn Walk>,
     /// What became of findings that were laid out in time, by their number and the length of the path they had.
     settled: RefCell<BTreeMap<(usize, usize), Settled<S>>>,
     /// How many states may still be looked at for other paths.
     tries: Cell<u32>,
-}
-
-#[derive(Debug)]
-enum Walk {
-    Breadth(Box<Breadth>),
-    Depth(Depth),
 }
 
 /// What a search found since it was last asked.
@@ -126,37 +130,15 @@ pub struct News<S: Service> {
     pub unconfirmed: u64,
 }
 
-/// A path in the world's own terms: the successors taken, and the state they lead to.
-#[derive(Debug)]
-pub(crate) struct Trail {
-    successors: Vec<u32>,
-    words: Vec<u32>,
-}
-
-/// A finding with its path.
-#[derive(Debug)]
-pub(crate) struct Found {
-    finding: Finding,
-    trail: Trail,
-}
-
 impl Default for Options {
     fn default() -> Self {
         Self {
-            strategy: Strategy::Exhaustive,
+            strategy: Strategy::EXHAUSTIVE,
             limits: Limits::default(),
             threads: 1,
-            pruning: true,
+            seed: 0,
+            settings: Settings::default(),
             clock: Clock::default(),
-        }
-    }
-}
-
-impl Trail {
-    fn into_found(self, finding: Finding) -> Found {
-        Found {
-            finding,
-            trail: self,
         }
     }
 }
@@ -176,33 +158,26 @@ impl<S: Service> Search<S> {
             strategy,
             limits,
             threads,
-            pruning,
+            seed,
+            settings,
             clock,
         } = options;
         if threads == 0 {
             return Err(SearchError::NoThreads);
         }
-        if !pruning && strategy != Strategy::Consequence {
-            return Err(SearchError::Pruning(strategy));
+        let entry = strategy.entry();
+        if threads > 1 && !entry.threads {
+            return Err(SearchError::Threads { strategy, threads });
         }
+        strategy.check(&settings)?;
         let (mut world, words) = World::of(start, properties)?;
-        let walk = match strategy {
-            Strategy::DepthFirst if threads > 1 => {
-                return Err(SearchError::Threads { strategy, threads });
-            }
-            Strategy::DepthFirst => Walk::Depth(Depth::new(&mut world, &words, limits)),
-            Strategy::Exhaustive | Strategy::Consequence => {
-                let prune = strategy == Strategy::Consequence && pruning;
-                let pruning = if prune {
-                    Pruning::local_once()
-                } else {
-                    Pruning::Off
-                };
-                Walk::Breadth(Box::new(Breadth::new(
-                    &mut world, &words, pruning, threads, limits,
-                )))
-            }
+        let plan = Plan {
+            limits,
+            threads,
+            seed,
+            settings,
         };
+        let walk = (entry.start)(&mut world, &words, plan);
         Ok(Self {
             world,
             start: start.clone(),
@@ -217,18 +192,12 @@ impl<S: Service> Search<S> {
     /// Goes on for about this many steps, and tells why the search ended if it did.
     pub fn advance(&mut self, steps: u64) -> Option<Stop> {
         loop {
-            let stop = match &mut self.walk {
-                Walk::Breadth(breadth) => breadth.advance(&mut self.world, steps),
-                Walk::Depth(depth) => depth.advance(&mut self.world, steps),
-            };
+            let stop = self.walk.advance(&mut self.world, steps);
             // What cannot happen in time is no violation to stop for.
             if stop != Some(Stop::Violation) || self.is_any_confirmed() {
                 return stop;
             }
-            match &mut self.walk {
-                Walk::Breadth(breadth) => breadth.pass_over_found(),
-                Walk::Depth(depth) => depth.pass_over_found(&self.world),
-            }
+            self.walk.pass_over_found(&self.world);
         }
     }
 
@@ -240,10 +209,7 @@ impl<S: Service> Search<S> {
 
     /// Returns how far the search is.
     pub fn counts(&self) -> Counts {
-        match &self.walk {
-            Walk::Breadth(breadth) => breadth.counts(),
-            Walk::Depth(depth) => depth.counts(),
-        }
+        self.walk.counts()
     }
 
     /// Lists the properties that had no answer in any state so far.
@@ -261,11 +227,8 @@ impl<S: Service> Search<S> {
     /// search leaves out those at its bound.
     pub fn frontier(&self) -> Vec<Simulation<S>> {
         let mut states = Vec::new();
-        let see = |words: &[u32]| states.push(self.world.decode(words));
-        match &self.walk {
-            Walk::Breadth(breadth) => breadth.for_each_waiting(see),
-            Walk::Depth(depth) => depth.for_each_waiting(see),
-        }
+        self.walk
+            .for_each_waiting(&mut |words| states.push(self.world.decode(words)));
         states
     }
 
@@ -281,26 +244,19 @@ impl<S: Service> Search<S> {
             .max(1);
         let mut states = Vec::new();
         let mut at = 0;
-        let see = |words: &[u32]| {
+        self.walk.for_each_waiting(&mut |words| {
             if at % every == 0 && states.len() < max {
                 states.push(self.world.decode(words));
             }
             at += 1;
-        };
-        match &self.walk {
-            Walk::Breadth(breadth) => breadth.for_each_waiting(see),
-            Walk::Depth(depth) => depth.for_each_waiting(see),
-        }
+        });
         states
     }
 
     /// Tells what was found beyond the first `known` findings, while the search goes on. Every path is replayed on plain
     /// values first, and laid out in time.
     pub fn found(&self, known: usize) -> News<S> {
-        let count = match &self.walk {
-            Walk::Breadth(breadth) => breadth.found_count(),
-            Walk::Depth(depth) => depth.found_count(),
-        };
+        let count = self.walk.found_count();
         let mut news = News {
             violations: Vec::new(),
             known: count,
@@ -332,10 +288,7 @@ impl<S: Service> Search<S> {
     }
 
     fn all_found(&self) -> Vec<Found> {
-        match &self.walk {
-            Walk::Breadth(breadth) => breadth.found(self.world.tables(), &self.words),
-            Walk::Depth(depth) => depth.found(&self.world, &self.words),
-        }
+        self.walk.found(&self.world, &self.words)
     }
 
     /// Reports what was found so far. Every path is replayed on plain values first.
@@ -350,7 +303,7 @@ impl<S: Service> Search<S> {
                 Confirmed::Unfit(one) => unfit.push(one),
             }
         }
-        let prunes = self.options.strategy == Strategy::Consequence && self.options.pruning;
+        let extent = self.walk.extent().filter(|_| stop == Stop::Exhausted);
         let transitions = self.world.transitions();
         Report {
             strategy: self.options.strategy,
@@ -358,7 +311,8 @@ impl<S: Service> Search<S> {
             transitions: counts.transitions,
             depth: counts.depth,
             stop,
-            complete: stop == Stop::Exhausted && !prunes && !transitions.is_truncated(),
+            complete: stop == Stop::Exhausted && extent.is_none() && !transitions.is_truncated(),
+            extent,
             handler_runs: transitions.handler_runs(),
             local_states: transitions.local_states(),
             node_states: self.world.node_states(),

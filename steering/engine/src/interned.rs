@@ -15,6 +15,7 @@
 //! | [`budget`] | what is left of the fault budget, as one word |
 
 pub mod budget;
+pub mod content;
 pub mod id;
 pub mod intern;
 pub mod judge;
@@ -24,5 +25,5 @@ pub mod transitions;
 pub mod world;
 
 pub use judge::{Finding, PANIC_PROPERTY, Unjudged};
-pub use transitions::{Transitions, Typed};
-pub use world::World;
+pub use transitions::{Executor, Filters, Referee, Transitions, Typed};
+pub use world::{Space, StepIds, World};

@@ -12,7 +12,7 @@ use crate::cli::{
     properties, text,
 };
 use crate::program::{Program, Request};
-use scry_engine::explore::{Limits, Options, Report, Search, Stop, Strategy};
+use scry_engine::explore::{Limits, Options, Report, Search, Settings, Stop, Strategy};
 use scry_engine::model::fault::Faults;
 use scry_engine::model::system::System;
 use scry_engine::property::Property;
@@ -41,12 +41,15 @@ pub struct Check<O: clap::Args> {
     #[arg(long)]
     fixed: bool,
 
-    /// How to search: exhaustive, depth-first or consequence.
-    #[arg(long, value_name = "NAME", default_value_t = Strategy::Exhaustive, help_heading = "Search")]
+    /// How to search (see below).
+    #[arg(long, value_name = "NAME", default_value_t = Strategy::EXHAUSTIVE, help_heading = "Search")]
     strategy: Strategy,
-    /// Let consequence prediction try internal actions in every state, which makes it exhaustive.
-    #[arg(long, help_heading = "Search")]
-    no_pruning: bool,
+    /// Set something of the strategy, for example `pruning=off` (repeatable; see below).
+    #[arg(long, value_name = "NAME=VALUE", value_parser = setting, help_heading = "Search")]
+    set: Vec<(String, String)>,
+    /// What the dice of a strategy begin with that has any. The same seed gives the same report. [default: 0]
+    #[arg(long, value_name = "NUMBER", help_heading = "Search")]
+    seed: Option<u64>,
     /// On how many threads to search. The report is the same for any number.
     #[arg(
         long,
@@ -234,6 +237,17 @@ fn explore<S: Program>(
         Some(bytes) => Some(bytes),
         None => memory::bytes().map(|bytes| bytes / MEMORY_PART),
     };
+    let mut settings = Settings::default();
+    for (name, value) in &check.set {
+        let set = check.strategy.set(settings, name, value);
+        settings = set.map_err(|error| vec![error.to_string()])?;
+    }
+    if check.seed.is_some() && !check.strategy.is_seeded() {
+        return Err(vec![format!(
+            "{} has no dice, so --seed makes no difference",
+            check.strategy
+        )]);
+    }
     let options = Options {
         strategy: check.strategy,
         limits: Limits {
@@ -243,7 +257,8 @@ fn explore<S: Program>(
             first_violation: check.first,
         },
         threads: check.threads,
-        pruning: !check.no_pruning,
+        seed: check.seed.unwrap_or_default(),
+        settings,
         clock: check.clock(),
     };
     let begun = Instant::now();
@@ -403,6 +418,13 @@ fn distance(a: &str, b: &str) -> usize {
         }
     }
     row[b.len()]
+}
+
+fn setting(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text
+        .split_once('=')
+        .ok_or_else(|| "give a name and a value, such as pruning=off".to_owned())?;
+    Ok((name.trim().to_owned(), value.trim().to_owned()))
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use proptest::prelude::*;
+use scry::explore::Settings;
 use scry::hook::kind_of;
 use scry::model::steering::digest_of;
 use scry::model::{EventOf, Rule, Steering};
@@ -38,7 +39,7 @@ fn plain(start: &Simulation<Table>) -> Option<HashSet<Simulation<Table>>> {
 }
 
 fn engine(start: &Simulation<Table>) -> HashSet<Simulation<Table>> {
-    let options = options(How::Exhaustive, Some(DEPTH));
+    let options = options(How::EXHAUSTIVE, Some(DEPTH));
     let mut search = Search::new(start, Vec::new(), options).expect("these options go together");
     let mut states: HashSet<_> = search.frontier().into_iter().collect();
     while search.advance(1).is_none() {
@@ -158,18 +159,18 @@ proptest! {
         let properties: Vec<_> = named.collect();
         let reference = explore_to(&steered, STATES_MAX, DEPTH);
         let bound = Some(reference.bound.unwrap_or(DEPTH));
-        let exhaustive = run(&steered, &properties, options(How::Exhaustive, bound));
+        let exhaustive = run(&steered, &properties, options(How::EXHAUSTIVE, bound));
         let real = reference.findings(&properties);
         prop_assert_eq!(&lengths(&exhaustive), &real);
 
-        let predicted = run(&steered, &properties, options(How::Consequence, bound));
+        let predicted = run(&steered, &properties, options(How::CONSEQUENCE, bound));
         // Each path replays under the same filters, step by step, and ends where it says.
         confirm(&steered, &properties, &predicted);
         for (finding, length) in lengths(&predicted) {
             prop_assert!(real.get(&finding).is_some_and(|least| *least <= length), "{:?}", finding);
         }
 
-        let exact = Options { pruning: false, ..options(How::Consequence, bound) };
+        let exact = Options { settings: Settings::of(&[("pruning", 0)]), ..options(How::CONSEQUENCE, bound) };
         prop_assert_eq!(essence(&run(&steered, &properties, exact)), essence(&exhaustive));
     }
 

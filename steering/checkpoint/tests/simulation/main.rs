@@ -7,7 +7,10 @@
 //!
 //! `SCRY_SEED` replays a seed; `SCRY_SIMULATION_EVENTS` sets the service events per scenario.
 
-#![expect(clippy::disallowed_methods, reason = "how long a test goes on is asked of the environment")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "how long a test goes on is asked of the environment"
+)]
 
 mod chance;
 mod ghost;

@@ -13,24 +13,26 @@
 //! and from which parent, does not depend on the number of threads (I-15).
 
 mod chunk;
+mod prune;
 mod shard;
+
+pub(super) use prune::Pruning;
 
 use std::sync::Mutex;
 
 use hashbrown::HashSet;
 use rustc_hash::FxBuildHasher;
 
+use crate::explore::Counts;
 use crate::explore::breadth::chunk::{Candidate, Chunk, Missing};
 use crate::explore::breadth::shard::Shard;
 use crate::explore::frontier::{Level, Vectors};
 use crate::explore::limits::{Limits, Stop};
-use crate::explore::prune::Pruning;
+use crate::explore::strategy::{Claim, Found, Plan, Walk};
 use crate::explore::visited::nonzero;
-use crate::explore::{Counts, Found, Trail};
-use crate::interned::World;
 use crate::interned::judge::Finding;
 use crate::interned::tables::{Looked, Tables};
-use crate::interned::transitions::Transitions;
+use crate::interned::world::Space;
 
 const SHARD_BITS: u32 = 6;
 const SHARDS: usize = 1 << SHARD_BITS;
@@ -102,14 +104,11 @@ struct Surroundings<'a> {
 }
 
 impl Breadth {
-    pub(crate) fn new<T: Transitions>(
-        world: &mut World<T>,
-        start: &[u32],
-        pruning: Pruning,
-        threads: usize,
-        limits: Limits,
-    ) -> Self {
+    pub(crate) fn new(world: &mut Space, start: &[u32], pruning: Pruning, plan: Plan) -> Self {
         let width = start.len();
+        let Plan {
+            threads, limits, ..
+        } = plan;
         let mut search = Self {
             width,
             threads,
@@ -152,53 +151,7 @@ impl Breadth {
         search
     }
 
-    /// Goes on until about this many more steps are looked up, or the search ends.
-    pub(crate) fn advance<T: Transitions>(
-        &mut self,
-        world: &mut World<T>,
-        steps: u64,
-    ) -> Option<Stop> {
-        let target = self.transitions.saturating_add(steps);
-        while self.stop.is_none() && self.transitions < target {
-            self.block(world);
-        }
-        self.stop
-    }
-
-    pub(crate) fn counts(&self) -> Counts {
-        let next: usize = self.shards.iter().map(|shard| shard.next.len()).sum();
-        // A level that turned out to be empty is not one step farther.
-        let depth = if next > 0 { self.depth + 1 } else { self.depth };
-        let depth = if self.level.len() == 0 {
-            depth.saturating_sub(1)
-        } else {
-            depth
-        };
-        Counts {
-            states: self.states,
-            transitions: self.transitions,
-            depth,
-            frontier: (self.level.len() - self.cursor + next) as u64,
-        }
-    }
-
-    /// Shows the words of every state that waits to be expanded.
-    pub(crate) fn for_each_waiting(&self, mut see: impl FnMut(&[u32])) {
-        let mut words = vec![0; self.width];
-        let mut hint = 0;
-        for at in self.cursor..self.level.len() {
-            self.level.row(at, &mut hint).load(&mut words);
-            see(&words);
-        }
-        for shard in &self.shards {
-            for index in 0..shard.next.len() {
-                shard.next.load(index, &mut words);
-                see(&words);
-            }
-        }
-    }
-
-    fn block<T: Transitions>(&mut self, world: &mut World<T>) {
+    fn block(&mut self, world: &mut Space) {
         let block = self.cursor..(self.cursor + CHUNK * CHUNKS).min(self.level.len());
         let threads = if block.len() < PARALLEL_MIN {
             1
@@ -242,7 +195,7 @@ impl Breadth {
     }
 
     /// Computes what the threads did not find, and looks those steps up again.
-    fn learn<T: Transitions>(&mut self, world: &mut World<T>) {
+    fn learn(&mut self, world: &mut Space) {
         let (last, chunks) = self
             .chunks
             .split_last_mut()
@@ -311,7 +264,7 @@ impl Breadth {
         self.states += (after - before) as u64;
     }
 
-    fn judge<T: Transitions>(&mut self, world: &mut World<T>) {
+    fn judge(&mut self, world: &mut Space) {
         let mut words = vec![0; self.width];
         for at in 0..SHARDS {
             for (index, node) in std::mem::take(&mut self.shards[at].noteworthy) {
@@ -389,7 +342,7 @@ impl Breadth {
         };
     }
 
-    fn would_exceed_bytes<T: Transitions>(&self, world: &World<T>) -> bool {
+    fn would_exceed_bytes(&self, world: &Space) -> bool {
         let Some(limit) = self.limits.bytes else {
             return false;
         };
@@ -407,25 +360,8 @@ impl Breadth {
         bytes as u64 > limit
     }
 
-    /// Goes on after what was found so far.
-    pub(crate) fn pass_over_found(&mut self) {
-        self.passed = self.found.len();
-        self.check_stop();
-    }
-
-    pub(crate) fn found_count(&self) -> usize {
-        self.found.len()
-    }
-
-    /// Lists what was found, in order of discovery, each with the steps that lead there.
-    pub(crate) fn found(&self, tables: &Tables, start: &[u32]) -> Vec<Found> {
-        let found = self.found.iter();
-        found
-            .map(|(finding, place)| self.trail(tables, start, place).into_found(finding.clone()))
-            .collect()
-    }
-
-    fn trail(&self, tables: &Tables, start: &[u32], place: &Place) -> Trail {
+    /// Returns the successors that lead to a state.
+    fn trail(&self, tables: &Tables, start: &[u32], place: &Place) -> Vec<u32> {
         let mut steps = Vec::new();
         let (mut shard, mut index) = (place.shard, place.index);
         for _ in 0..place.depth {
@@ -440,8 +376,7 @@ impl Breadth {
             tables.patch(&mut words, successor);
             successor
         });
-        let successors = successors.collect();
-        Trail { successors, words }
+        successors.collect()
     }
 
     /// Finds a state by its number in the order of expansion.
@@ -452,6 +387,71 @@ impl Breadth {
             usize::from(piece.shard),
             (piece.index + (number - piece.number)) as usize,
         )
+    }
+}
+
+impl Walk for Breadth {
+    fn advance(&mut self, world: &mut Space, steps: u64) -> Option<Stop> {
+        let target = self.transitions.saturating_add(steps);
+        while self.stop.is_none() && self.transitions < target {
+            self.block(world);
+        }
+        self.stop
+    }
+
+    fn counts(&self) -> Counts {
+        let next: usize = self.shards.iter().map(|shard| shard.next.len()).sum();
+        // A level that turned out to be empty is not one step farther.
+        let depth = if next > 0 { self.depth + 1 } else { self.depth };
+        let depth = if self.level.len() == 0 {
+            depth.saturating_sub(1)
+        } else {
+            depth
+        };
+        Counts {
+            states: self.states,
+            transitions: self.transitions,
+            depth,
+            frontier: (self.level.len() - self.cursor + next) as u64,
+        }
+    }
+
+    fn for_each_waiting(&self, see: &mut dyn FnMut(&[u32])) {
+        let mut words = vec![0; self.width];
+        let mut hint = 0;
+        for at in self.cursor..self.level.len() {
+            self.level.row(at, &mut hint).load(&mut words);
+            see(&words);
+        }
+        for shard in &self.shards {
+            for index in 0..shard.next.len() {
+                shard.next.load(index, &mut words);
+                see(&words);
+            }
+        }
+    }
+
+    fn found_count(&self) -> usize {
+        self.found.len()
+    }
+
+    fn found(&self, world: &Space, start: &[u32]) -> Vec<Found> {
+        let found = self.found.iter();
+        found
+            .map(|(finding, place)| {
+                let path = self.trail(world.tables(), start, place);
+                Found::at(world, start, &path, Claim::Breaks(finding.clone()))
+            })
+            .collect()
+    }
+
+    fn pass_over_found(&mut self, _: &Space) {
+        self.passed = self.found.len();
+        self.check_stop();
+    }
+
+    fn extent(&self) -> Option<&'static str> {
+        self.pruning.extent()
     }
 }
 

@@ -2,7 +2,8 @@
 
 use scry_protocol::NodeId;
 
-use crate::explore::{Found, Search, Unfit, Violation};
+use crate::explore::strategy::{Claim, Found};
+use crate::explore::{Search, Unfit, Violation};
 use crate::interned::judge::{Finding, PANIC_PROPERTY};
 use crate::model::event::Step;
 use crate::model::simulation::{Effectiveness, Simulation};
@@ -39,29 +40,29 @@ impl<S: Service> Search<S> {
 
     /// Replays the finding of a number, lays it out in time, and judges where it ends.
     pub(super) fn confirm(&self, at: usize, found: &Found) -> Confirmed<S> {
+        let Claim::Breaks(finding) = &found.claim;
         let path: Vec<Step<S>> = found
-            .trail
-            .successors
+            .path
             .iter()
-            .map(|&at| self.world.step_of(at))
+            .map(|step| self.world.spell(step))
             .collect();
         let Some(state) = self.replay(&path) else {
             return Confirmed::Unreplayed;
         };
-        if state != self.world.decode(&found.trail.words) || !self.violates(&found.finding, &state)
-        {
+        let elsewhere = |words: &Vec<u32>| state != self.world.decode(words);
+        if found.end.as_ref().is_some_and(elsewhere) || !self.violates(finding, &state) {
             return Confirmed::Unreplayed;
         }
-        let (path, layout) = match self.settled(at, found, &path) {
+        let (path, layout) = match self.settled(at, finding, &path) {
             Settled::Fits(path, layout) => (path, layout),
-            Settled::Impossible(need) => return self.unfit_of(&found.finding, true, need),
-            Settled::Undecided(need) => return self.unfit_of(&found.finding, false, need),
+            Settled::Impossible(need) => return self.unfit_of(finding, true, need),
+            Settled::Undecided(need) => return self.unfit_of(finding, false, need),
         };
         let Some(state) = self.replay(&path) else {
             return Confirmed::Unreplayed;
         };
-        let nodes = self.nodes_of(&found.finding);
-        let Some((property, explanation)) = self.explain(&found.finding, &nodes, &state) else {
+        let nodes = self.nodes_of(finding);
+        let Some((property, explanation)) = self.explain(finding, &nodes, &state) else {
             return Confirmed::Unreplayed;
         };
         Confirmed::Violation(Box::new(Violation {
@@ -74,7 +75,7 @@ impl<S: Service> Search<S> {
         }))
     }
 
-    fn settled(&self, at: usize, found: &Found, path: &[Step<S>]) -> Settled<S> {
+    fn settled(&self, at: usize, finding: &Finding, path: &[Step<S>]) -> Settled<S> {
         let clock = self.options.clock;
         if clock.time == Time::Free {
             let layout = layout::without_times(&self.start, path);
@@ -87,7 +88,7 @@ impl<S: Service> Search<S> {
             tries: clock.tries.min(self.tries.get()),
             ..clock
         };
-        let violates = |state: &Simulation<S>| self.violates(&found.finding, state);
+        let violates = |state: &Simulation<S>| self.violates(finding, state);
         let (settled, tried) = settle(&self.start, path, &violates, &clock);
         self.tries.set(self.tries.get().saturating_sub(tried));
         self.settled

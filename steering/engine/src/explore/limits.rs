@@ -28,6 +28,8 @@ pub enum Stop {
     Bytes,
     /// A violation was found, and the search was asked to stop there.
     Violation,
+    /// All is done that was asked for, though there may be more to explore.
+    Enough,
     /// The caller did not go on.
     Caller,
 }
@@ -40,6 +42,7 @@ impl fmt::Display for Stop {
             Self::Depth => "the limit of depth is reached",
             Self::Bytes => "the limit of bytes is reached",
             Self::Violation => "a violation was found",
+            Self::Enough => "all that was asked for is done",
             Self::Caller => "the time is up",
         })
     }

@@ -25,6 +25,8 @@ pub struct Report<S: Service> {
     pub stop: Stop,
     /// Whether there is nothing it did not see: never true of a strategy that prunes.
     pub complete: bool,
+    /// Where it looked, if it has nothing left to explore and that is not everything.
+    pub extent: Option<&'static str>,
     /// How many times a handler ran.
     pub handler_runs: u64,
     /// How many different local states there are.

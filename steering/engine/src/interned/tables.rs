@@ -1,5 +1,8 @@
 //! The flat arrays a search reads in its inner loop. Integers only; filled by [`World`](crate::interned::World).
 
+use hashbrown::HashSet;
+use rustc_hash::FxBuildHasher;
+
 use crate::interned::budget::Budgets;
 use crate::interned::id::{BundleId, Id, NodeStateId};
 use crate::interned::sleep::Nodes;
@@ -109,8 +112,11 @@ pub(crate) struct Range {
 /// What is known so far, by node state.
 #[derive(Debug)]
 pub(crate) struct Tables {
-    /// One spread word per node state: a fingerprint is their exclusive or.
+    /// The fingerprint of each node state, made of its content and different from all others: that of a global state is
+    /// their exclusive or.
     pub(crate) mixed: Vec<u64>,
+    /// The same as a set.
+    taken: HashSet<u64, FxBuildHasher>,
     /// What the properties see of this node state, spread.
     pub(crate) stances: Vec<u64>,
     /// What internal actions at this node state depend on.
@@ -156,6 +162,7 @@ impl Tables {
     pub(crate) fn new(budgets: Budgets) -> Self {
         Self {
             mixed: Vec::new(),
+            taken: HashSet::default(),
             stances: Vec::new(),
             agents: Vec::new(),
             ranges: Vec::new(),
@@ -168,13 +175,23 @@ impl Tables {
     }
 
     /// Makes room for one more node state.
-    pub(crate) fn push(&mut self, agent: u32, stance: u64) {
+    pub(crate) fn push(&mut self, agent: u32, stance: u64, fingerprint: u64) {
         self.stances.push(stance);
-        let mixed = mix(self.mixed.len() as u64);
+        let mixed = self.distinct(fingerprint);
         self.mixed.push(mixed);
         self.agents.push(agent);
         self.ranges.push(Range::unknown(mixed));
         self.deliveries.push();
+    }
+
+    /// Returns a fingerprint, or another if it is taken: the contents of two node states that differ have one with the
+    /// probability of a collision, or because the service's `Hash` leaves out in what they differ.
+    fn distinct(&mut self, fingerprint: u64) -> u64 {
+        let mut distinct = fingerprint;
+        while !self.taken.insert(distinct) {
+            distinct = mix(distinct);
+        }
+        distinct
     }
 
     /// Computes a state's fingerprint from scratch. The last word is the budget's.
@@ -275,6 +292,7 @@ impl Tables {
 
     pub(crate) fn bytes(&self) -> usize {
         self.mixed.capacity() * (8 + 8 + 4 + 4 + size_of::<Range>() + size_of::<Row>())
+            + self.taken.capacity() * 9
             + self.successors.capacity() * (size_of::<Successor>() + size_of::<Details>())
             + self.sends.capacity() * size_of::<Send>()
             + self.deliveries.cells.capacity() * size_of::<Cell>()

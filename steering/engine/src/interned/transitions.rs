@@ -1,8 +1,8 @@
 //! Where a node's next states come from.
 //!
-//! The engine knows ids only. Behind [`Transitions`] stands a typed Rust service ([`Typed`]) or anything else that can
-//! run a handler, such as an executor in another language: since each (local state, input) is asked for once, it may
-//! be slow.
+//! The engine knows ids only. What runs handlers is an [`Executor`], what judges a [`Referee`], what knows the filters in force
+//! [`Filters`]. Behind them stands a typed Rust service ([`Typed`]) or anything else that can run a handler, such as an
+//! executor in another language: since each (local state, input) is asked for once, it may be slow.
 
 use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
@@ -11,7 +11,8 @@ use scry_protocol::filter::Action;
 use serde::Serialize;
 
 use crate::context::Effect;
-use crate::interned::id::{CallId, LocalId, MessageId, PlainId, TimerId, TossesId};
+use crate::interned::content::fingerprint_of;
+use crate::interned::id::{CallId, Id, LocalId, MessageId, PlainId, TimerId, TossesId};
 use crate::interned::intern::Interner;
 use crate::interned::judge::{Finding, Judges, Seen, Unjudged};
 use crate::model::event::{Event, EventOf, Input};
@@ -37,8 +38,8 @@ pub struct Ended {
     pub tosses: TossesId,
 }
 
-/// Runs handlers and judges states, in ids.
-pub trait Transitions {
+/// Runs handlers, in ids.
+pub trait Executor {
     /// Returns every way the handler for an input can end. Asked for once per (local state, input).
     fn outcomes(&mut self, local: LocalId, input: &InputIds) -> Vec<Ended>;
     /// Returns the timers armed in a local state.
@@ -49,23 +50,40 @@ pub trait Transitions {
     fn is_over(&self, local: LocalId) -> bool;
     /// Returns how a message travels.
     fn transport(&self, message: MessageId) -> Transport;
-    /// Returns what a filter in force makes of an event at the node of a local state, or `None` if the event runs.
-    fn filtered(&self, local: LocalId, event: &EventIds) -> Option<Action>;
-    /// Tells whether a step from one local state to another could make a state violate a property.
-    fn is_noteworthy(&mut self, before: LocalId, after: LocalId) -> bool;
-    /// Returns a word that stands for all that the properties see of a local state.
-    fn stance(&mut self, local: LocalId) -> u64;
-    /// Lists what is wrong in a state: everything, or only what involves the node at one position.
-    fn findings(&mut self, locals: &[LocalId], changed: Option<usize>) -> Vec<Finding>;
+    /// Returns the fingerprint of a local state, made of its content: the same in every process.
+    fn local_fingerprint(&self, local: LocalId) -> u64;
+    /// Returns the fingerprint of a message, likewise.
+    fn message_fingerprint(&self, message: MessageId) -> u64;
     /// Returns how many times a handler ran.
     fn handler_runs(&self) -> u64;
     /// Returns how many different local states there are.
     fn local_states(&self) -> u64;
     /// Tells whether some handler had more outcomes than are explored.
     fn is_truncated(&self) -> bool;
-    /// Returns about how many bytes the tables take.
+    /// Returns about how many bytes all that was interned takes.
     fn bytes(&self) -> usize;
 }
+
+/// Judges states by the properties, in ids.
+pub trait Referee {
+    /// Tells whether a step from one local state to another could make a state violate a property.
+    fn is_noteworthy(&mut self, before: LocalId, after: LocalId) -> bool;
+    /// Returns a word that stands for all that the properties see of a local state.
+    fn stance(&mut self, local: LocalId) -> u64;
+    /// Lists what is wrong in a state: everything, or only what involves the node at one position.
+    fn findings(&mut self, locals: &[LocalId], changed: Option<usize>) -> Vec<Finding>;
+}
+
+/// Knows the filters in force, in ids.
+pub trait Filters {
+    /// Returns what a filter makes of an event at the node of a local state, or `None` if the event runs.
+    fn filtered(&self, local: LocalId, event: &EventIds) -> Option<Action>;
+}
+
+/// All that a world needs of a service.
+pub trait Transitions: Executor + Referee + Filters {}
+
+impl<T: Executor + Referee + Filters> Transitions for T {}
 
 /// A Rust service as a source of transitions.
 #[derive(Debug)]
@@ -74,6 +92,8 @@ pub struct Typed<S: Service> {
     /// By position: the first node with the same settings.
     twins: Vec<usize>,
     plains: Interner<PlainId, Local<S>>,
+    /// The fingerprints of these, by id.
+    fingerprints: Vec<u64>,
     locals: Interner<LocalId, (usize, PlainId)>,
     messages: Interner<MessageId, S::Message>,
     timers: Interner<TimerId, S::Timer>,
@@ -102,6 +122,7 @@ impl<S: Service> Typed<S> {
             twins: twins(&setups),
             setups,
             plains: Interner::default(),
+            fingerprints: Vec::new(),
             locals: Interner::default(),
             messages: Interner::default(),
             timers: Interner::default(),
@@ -149,6 +170,10 @@ impl<S: Service> Typed<S> {
     /// Gives a local state of the node at a position its id.
     pub fn intern_local(&mut self, position: usize, local: Local<S>) -> LocalId {
         let plain = self.plains.intern(local);
+        if plain.index() == self.fingerprints.len() {
+            self.fingerprints
+                .push(fingerprint_of(self.plains.value(plain)));
+        }
         self.locals.intern((position, plain))
     }
 
@@ -244,7 +269,7 @@ impl<S: Service> Typed<S> {
     }
 }
 
-impl<S: Service> Transitions for Typed<S> {
+impl<S: Service> Executor for Typed<S> {
     fn outcomes(&mut self, local: LocalId, input: &InputIds) -> Vec<Ended> {
         if let Some(known) = self.memo.get(&(local, input.clone())) {
             return known.clone();
@@ -280,32 +305,12 @@ impl<S: Service> Transitions for Typed<S> {
         S::transport(self.messages.value(message))
     }
 
-    fn filtered(&self, local: LocalId, event: &EventIds) -> Option<Action> {
-        if self.steering.is_empty() {
-            return None;
-        }
-        let (position, _) = *self.locals.value(local);
-        let (node, _) = &self.setups[position];
-        self.steering.action::<S>(*node, &self.event(event))
+    fn local_fingerprint(&self, local: LocalId) -> u64 {
+        self.fingerprints[self.locals.value(local).1.index()]
     }
 
-    fn is_noteworthy(&mut self, before: LocalId, after: LocalId) -> bool {
-        let (locals, plains, setups) = (&self.locals, &self.plains, &self.setups);
-        self.judges
-            .is_noteworthy(before, after, |id| view(locals, plains, setups, id))
-    }
-
-    fn stance(&mut self, local: LocalId) -> u64 {
-        let (position, _) = *self.locals.value(local);
-        let (locals, plains, setups) = (&self.locals, &self.plains, &self.setups);
-        self.judges
-            .stance(position, local, |id| view(locals, plains, setups, id))
-    }
-
-    fn findings(&mut self, ids: &[LocalId], changed: Option<usize>) -> Vec<Finding> {
-        let (locals, plains, setups) = (&self.locals, &self.plains, &self.setups);
-        self.judges
-            .findings(ids, changed, |id| view(locals, plains, setups, id))
+    fn message_fingerprint(&self, message: MessageId) -> u64 {
+        fingerprint_of(self.messages.value(message))
     }
 
     fn handler_runs(&self) -> u64 {
@@ -324,10 +329,43 @@ impl<S: Service> Transitions for Typed<S> {
         let memo = self.memo.capacity() * size_of::<((LocalId, InputIds), Vec<Ended>)>();
         self.locals.bytes()
             + self.plains.bytes()
+            + self.fingerprints.capacity() * size_of::<u64>()
             + self.messages.bytes()
             + self.timers.bytes()
             + self.calls.bytes()
             + memo
+    }
+}
+
+impl<S: Service> Referee for Typed<S> {
+    fn is_noteworthy(&mut self, before: LocalId, after: LocalId) -> bool {
+        let (locals, plains, setups) = (&self.locals, &self.plains, &self.setups);
+        self.judges
+            .is_noteworthy(before, after, |id| view(locals, plains, setups, id))
+    }
+
+    fn stance(&mut self, local: LocalId) -> u64 {
+        let (position, _) = *self.locals.value(local);
+        let (locals, plains, setups) = (&self.locals, &self.plains, &self.setups);
+        self.judges
+            .stance(position, local, |id| view(locals, plains, setups, id))
+    }
+
+    fn findings(&mut self, ids: &[LocalId], changed: Option<usize>) -> Vec<Finding> {
+        let (locals, plains, setups) = (&self.locals, &self.plains, &self.setups);
+        self.judges
+            .findings(ids, changed, |id| view(locals, plains, setups, id))
+    }
+}
+
+impl<S: Service> Filters for Typed<S> {
+    fn filtered(&self, local: LocalId, event: &EventIds) -> Option<Action> {
+        if self.steering.is_empty() {
+            return None;
+        }
+        let (position, _) = *self.locals.value(local);
+        let (node, _) = &self.setups[position];
+        self.steering.action::<S>(*node, &self.event(event))
     }
 }
 

@@ -6,6 +6,7 @@
 use scry_protocol::NodeId;
 
 use crate::interned::budget::{BudgetTooLarge, Budgets};
+use crate::interned::content;
 use crate::interned::id::{
     AgentId, BundleId, EventId, Id, InboxId, LinksId, LocalId, MessageId, NodeStateId, TossesId,
 };
@@ -41,8 +42,7 @@ type BundleParts = (NodeId, Vec<Parcel<MessageId>>);
 
 /// Everything known about a system so far, in ids.
 #[derive(Debug)]
-pub struct World<T> {
-    transitions: T,
+pub struct World<T: ?Sized> {
     /// By position: the checker counts nodes 0, 1, 2 …, everyone else uses their ids.
     members: Vec<NodeId>,
     links: Interner<LinksId, Links>,
@@ -56,6 +56,22 @@ pub struct World<T> {
     tables: Tables,
     /// The local states of the state being judged.
     locals: Vec<LocalId>,
+    /// The last field, so that a reference to a world of any service is one to a [`Space`].
+    transitions: T,
+}
+
+/// The world of any service: what strategies see.
+pub type Space = World<dyn Transitions>;
+
+/// A step of a path, in ids: what happened at which node, and how the dice fell.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct StepIds {
+    /// The node.
+    pub node: NodeId,
+    /// What happened there.
+    pub event: EventIds,
+    /// How the dice fell, if a handler ran.
+    pub tosses: Option<TossesId>,
 }
 
 impl<S: Service> World<Typed<S>> {
@@ -119,17 +135,14 @@ impl<S: Service> World<Typed<S>> {
             .in_scope(self.transitions.scope())
     }
 
-    /// Spells a successor out as a step of a path.
-    pub(crate) fn step_of(&self, successor: u32) -> Step<S> {
-        let label = self.labels[successor as usize];
-        let node = self.members[usize::from(self.tables.details[successor as usize].node)];
-        let event = self.transitions.event(self.events.value(label.event));
-        let tosses = label
+    /// Spells a step out in plain values.
+    pub fn spell(&self, step: &StepIds) -> Step<S> {
+        let tosses = step
             .tosses
             .map_or_else(Tosses::default, |id| self.transitions.tosses(id).clone());
         Step {
-            node,
-            event,
+            node: step.node,
+            event: self.transitions.event(&step.event),
             tosses,
         }
     }
@@ -155,7 +168,7 @@ impl<S: Service> World<Typed<S>> {
     }
 }
 
-impl<T: Transitions> World<T> {
+impl<T: Transitions + ?Sized> World<T> {
     /// Returns the nodes by position.
     pub fn members(&self) -> &[NodeId] {
         &self.members
@@ -178,6 +191,37 @@ impl<T: Transitions> World<T> {
             self.links.bytes() + self.inboxes.bytes() + self.states.bytes() + self.agents.bytes();
         let labels = self.labels.capacity() * size_of::<Label>() + self.events.bytes();
         self.tables.bytes() + self.transitions.bytes() + interned + bundles + labels
+    }
+
+    /// Returns which step of a path a successor is.
+    pub(crate) fn step_of(&self, successor: u32) -> StepIds {
+        let label = self.labels[successor as usize];
+        StepIds {
+            node: self.members[usize::from(self.tables.details[successor as usize].node)],
+            event: self.events.value(label.event).clone(),
+            tosses: label.tosses,
+        }
+    }
+
+    /// Lists the successors that are possible in a state.
+    pub(crate) fn steps_from(&mut self, words: &[u32]) -> Vec<u32> {
+        let fingerprint = self.tables.fingerprint(words);
+        let mut possible = Vec::new();
+        for &word in &words[..self.members.len()] {
+            for successor in self.successors_of(word) {
+                if let Looked::Up(_) = self.look(words, fingerprint, successor) {
+                    possible.push(successor);
+                }
+            }
+        }
+        possible
+    }
+
+    /// Returns the successors of a node state.
+    pub(crate) fn successors_of(&mut self, word: u32) -> std::ops::Range<u32> {
+        self.expand(word);
+        let range = self.tables.ranges[word as usize];
+        range.start..range.start + range.all
     }
 
     pub(crate) fn tables(&self) -> &Tables {
@@ -221,10 +265,23 @@ impl<T: Transitions> World<T> {
             // connections in a row it is does not. With it, a node that keeps reconnecting would look new for ever.
             let peers = self.links.value(state.links).peers().collect();
             let agent = self.agents.intern((state.local, peers));
-            self.tables
-                .push(agent.index() as u32, self.transitions.stance(state.local));
+            let stance = self.transitions.stance(state.local);
+            let fingerprint = self.fingerprint_of(&state);
+            self.tables.push(agent.index() as u32, stance, fingerprint);
         }
         id
+    }
+
+    /// Returns the fingerprint of a node state, made of its content.
+    fn fingerprint_of(&self, state: &NodeState) -> u64 {
+        let inbox = self.inboxes.value(state.inbox).clone();
+        let inbox = inbox.map(|message| self.transitions.message_fingerprint(message));
+        content::fingerprint_of(&(
+            self.members[state.position as usize],
+            self.transitions.local_fingerprint(state.local),
+            self.links.value(state.links),
+            inbox,
+        ))
     }
 
     /// Computes what can happen at a node state, if it is not known yet.

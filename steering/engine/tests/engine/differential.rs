@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use proptest::prelude::*;
-use scry_engine::explore::Stop;
+use scry_engine::explore::{Settings, Stop};
 use scry_engine::model::Event;
 use scry_engine::timing::Clock;
 use scry_engine::{Limits, NodeId, Options, Property, Search, Service, Simulation, Strategy};
@@ -62,7 +62,7 @@ proptest! {
     #[test]
     fn a_9_exhaustive_visits_what_whole_states_reach(start in starts(ANYTHING)) {
         let reference = explore(&start, STATES_MAX);
-        let options = options(Strategy::Exhaustive, reference.bound);
+        let options = options(Strategy::EXHAUSTIVE, reference.bound);
         let report = run(&start, &[], options);
         prop_assert_eq!(report.states, reference.states.len() as u64);
         prop_assert_eq!(report.transitions, reference.transitions);
@@ -82,7 +82,7 @@ proptest! {
     ) {
         let properties = properties(&rules);
         let reference = explore(&start, STATES_MAX);
-        let options = options(Strategy::Exhaustive, reference.bound);
+        let options = options(Strategy::EXHAUSTIVE, reference.bound);
         let report = run(&start, &properties, options);
         prop_assert_eq!(report.transitions, reference.transitions);
         prop_assert_eq!(report.depth, reference.depth());
@@ -118,7 +118,7 @@ proptest! {
     ) {
         let properties = properties(&rules);
         let reference = explore(&start, STATES_MAX);
-        let report = run(&start, &properties, options(Strategy::Exhaustive, reference.bound));
+        let report = run(&start, &properties, options(Strategy::EXHAUSTIVE, reference.bound));
         confirm(&start, &properties, &report);
         // The same findings, and each at the least depth at which it can be seen.
         prop_assert_eq!(lengths(&report), reference.findings(&properties));
@@ -133,8 +133,8 @@ proptest! {
     ) {
         let properties = properties(&rules);
         let bound = explore(&start, STATES_MAX).bound;
-        let exhaustive = options(Strategy::Exhaustive, bound);
-        let unpruned = Options { pruning: false, ..options(Strategy::Consequence, bound) };
+        let exhaustive = options(Strategy::EXHAUSTIVE, bound);
+        let unpruned = Options { settings: Settings::of(&[("pruning", 0)]), ..options(Strategy::CONSEQUENCE, bound) };
         let (one, other) = (run(&start, &properties, exhaustive), run(&start, &properties, unpruned));
         prop_assert_eq!(essence(&one), essence(&other));
         prop_assert!(visited(&start, exhaustive) == visited(&start, unpruned));
@@ -147,7 +147,7 @@ proptest! {
         consequence in any::<bool>(),
     ) {
         let properties = properties(&rules);
-        let strategy = if consequence { Strategy::Consequence } else { Strategy::Exhaustive };
+        let strategy = if consequence { Strategy::CONSEQUENCE } else { Strategy::EXHAUSTIVE };
         let bound = explore(&start, STATES_MAX).bound;
         let with = |threads| {
             let options = Options { threads, ..options(strategy, bound) };
@@ -167,8 +167,8 @@ proptest! {
         let properties = properties(&rules);
         let reference = explore(&start, STATES_MAX);
         let bound = reference.bound.map(|bound| bound.saturating_sub(nearer).min(6)).or(Some(nearer + 3));
-        let breadth = run(&start, &properties, options(Strategy::Exhaustive, bound));
-        let depth = run(&start, &properties, options(Strategy::DepthFirst, bound));
+        let breadth = run(&start, &properties, options(Strategy::EXHAUSTIVE, bound));
+        let depth = run(&start, &properties, options(Strategy::DEPTH_FIRST, bound));
         confirm(&start, &properties, &depth);
         prop_assert_eq!(depth.states, breadth.states);
         prop_assert_eq!(depth.transitions, breadth.transitions);
@@ -185,17 +185,17 @@ proptest! {
     ) {
         let properties = properties(&rules);
         let reference = explore(&start, STATES_MAX);
-        let report = run(&start, &properties, options(Strategy::Consequence, reference.bound));
+        let report = run(&start, &properties, options(Strategy::CONSEQUENCE, reference.bound));
         confirm(&start, &properties, &report);
         prop_assert!(!report.complete);
         let real = reference.findings(&properties);
         for (finding, length) in lengths(&report) {
             prop_assert!(real[&finding] <= length);
         }
-        let predicted = visited(&start, options(Strategy::Consequence, reference.bound));
+        let predicted = visited(&start, options(Strategy::CONSEQUENCE, reference.bound));
         prop_assert!(predicted.iter().all(|state| reference.states.contains_key(state)));
-        let first = visited(&start, options(Strategy::Consequence, Some(1)));
-        prop_assert!(first == visited(&start, options(Strategy::Exhaustive, Some(1))));
+        let first = visited(&start, options(Strategy::CONSEQUENCE, Some(1)));
+        prop_assert!(first == visited(&start, options(Strategy::EXHAUSTIVE, Some(1))));
     }
 
     #[test]
@@ -203,7 +203,7 @@ proptest! {
         start in starts(Tastes { sends: false, faults: false, ticks: false, ..ANYTHING }),
     ) {
         let alone = transitions_alone(&start);
-        let report = run(&start, &[], options(Strategy::Consequence, None));
+        let report = run(&start, &[], options(Strategy::CONSEQUENCE, None));
         prop_assert_eq!(report.stop, Stop::Exhausted);
         prop_assert_eq!(report.transitions, alone);
     }

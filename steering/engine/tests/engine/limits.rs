@@ -1,6 +1,6 @@
 //! When a search stops: each criterion alone, with one thread and with two, and what is then said.
 
-use scry_engine::explore::{SearchError, Stop};
+use scry_engine::explore::{Settings, Stop};
 use scry_engine::{Limits, Options, Report, Search, Simulation, Strategy};
 
 use crate::reference::{essence, run};
@@ -17,9 +17,9 @@ const CUBE_STATES: u64 = 1 << 16;
 fn modes() -> impl Iterator<Item = Options> {
     let breadth = [1, 2].map(|threads| Options {
         threads,
-        ..by(Strategy::Exhaustive)
+        ..by(Strategy::EXHAUSTIVE)
     });
-    breadth.into_iter().chain([by(Strategy::DepthFirst)])
+    breadth.into_iter().chain([by(Strategy::DEPTH_FIRST)])
 }
 
 fn limited(mode: Options, limits: Limits) -> Report<Toy> {
@@ -139,18 +139,22 @@ fn an_option_that_a_strategy_cannot_honour_is_an_error() {
     let refused = |options| Search::new(&cube(), Vec::new(), options).err();
     let options = Options {
         threads: 2,
-        ..by(Strategy::DepthFirst)
+        ..by(Strategy::DEPTH_FIRST)
     };
     let error = refused(options).expect("depth-first runs alone");
     assert_eq!(
         error.to_string(),
         "depth-first runs on one thread, not on 2"
     );
-    for strategy in [Strategy::Exhaustive, Strategy::DepthFirst] {
+    for strategy in [Strategy::EXHAUSTIVE, Strategy::DEPTH_FIRST] {
         let options = Options {
-            pruning: false,
+            settings: Settings::of(&[("pruning", 0)]),
             ..by(strategy)
         };
-        assert_eq!(refused(options), Some(SearchError::Pruning(strategy)));
+        let error = refused(options).expect("only one strategy prunes");
+        assert_eq!(
+            error.to_string(),
+            format!("{strategy} has no setting `pruning`; it has none")
+        );
     }
 }

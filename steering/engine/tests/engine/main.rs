@@ -5,6 +5,7 @@ mod differential;
 mod limits;
 mod network;
 mod peers_defects;
+mod random_walk;
 mod reference;
 mod requirements;
 mod scale;

@@ -32,7 +32,7 @@ fn near() -> Options {
             depth: Some(5),
             ..Limits::default()
         },
-        ..by(Strategy::Exhaustive)
+        ..by(Strategy::EXHAUSTIVE)
     }
 }
 
@@ -180,7 +180,7 @@ fn messages_on_a_connection_keep_their_order_and_datagrams_do_not() {
             .at(0, On::Word(second), [Set(2)])
             .at(2, On::Word(first), [Set(DEAD)]);
         let state = play(system([sender, hears]), []);
-        run(&state, &[never(DEAD)], by(Strategy::Exhaustive))
+        run(&state, &[never(DEAD)], by(Strategy::EXHAUSTIVE))
     };
     assert!(
         talks(Word::Stream(1), Word::Stream(2))
@@ -222,7 +222,7 @@ fn what_was_sent_before_a_close_is_heard_although_the_peer_still_speaks() {
     values.dedup();
     // Its own word made it 2; A's last word and then the end of the connection follow, in this order.
     assert_eq!(values, [13]);
-    let report = run(&start, &[never(12)], by(Strategy::Exhaustive));
+    let report = run(&start, &[never(12)], by(Strategy::EXHAUSTIVE));
     assert_eq!(report.states, reference.states.len() as u64);
     assert!(
         report.violations.is_empty(),
@@ -256,7 +256,7 @@ fn two_resets_of_a_pair_with_a_word_under_way_have_so_many_states() {
         rules().on(On::Word(HELLO), [Set(1)]),
     ];
     let start = play(system(pair).faults(faults), []);
-    let report = run(&start, &[], by(Strategy::Exhaustive));
+    let report = run(&start, &[], by(Strategy::EXHAUSTIVE));
     let reference = explore(&start, 1_000);
     assert_eq!(report.states, reference.states.len() as u64);
     assert_eq!(report.states, STATES_OF_TWO_RESETS);
@@ -289,7 +289,7 @@ fn a_node_that_is_down_refuses_connections_and_hears_datagrams_late_or_never() {
         "{events:?}"
     );
     let reference = explore(&down, 1_000);
-    let report = run(&down, &[], by(Strategy::Exhaustive));
+    let report = run(&down, &[], by(Strategy::EXHAUSTIVE));
     assert_eq!(report.states, reference.states.len() as u64);
     let values = |id| {
         let states = reference.states.keys();
@@ -313,7 +313,7 @@ fn a_late_start_is_a_fault_with_a_budget_of_its_own() {
     let system = || system([asks.clone(), listener()]);
     for (count, broken) in [(0, 0), (1, 1)] {
         let start = play(system().faults(late(count)), []);
-        let report = run(&start, &[never(DEAD)], by(Strategy::Exhaustive));
+        let report = run(&start, &[never(DEAD)], by(Strategy::EXHAUSTIVE));
         confirm(&start, &[never(DEAD)], &report);
         assert_eq!(report.violations.len(), broken);
         if let Some(violation) = report.violations.first() {
@@ -333,7 +333,7 @@ fn what_properties_see_of_a_node_that_is_down_is_nothing() {
     );
     let properties = [never(1), lonely];
     let start = play(system([one(), one()]).faults(late(1)), []);
-    let report = run(&start, &properties, by(Strategy::Exhaustive));
+    let report = run(&start, &properties, by(Strategy::EXHAUSTIVE));
     confirm(&start, &properties, &report);
     let reference = explore(&start, 1_000);
     assert_eq!(report.states, reference.states.len() as u64);

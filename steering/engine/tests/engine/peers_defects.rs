@@ -3,7 +3,7 @@
 use std::hash::{Hash, Hasher};
 use std::time::Duration;
 
-use scry_engine::explore::{SearchError, Stop};
+use scry_engine::explore::{SearchError, Settings, Stop};
 use scry_engine::{
     Context, Faults, Limits, NodeId, Options, Property, Search, Service, Simulation, Strategy,
     System,
@@ -16,8 +16,8 @@ use crate::toys::{On, Toy, Word, boot, boot_with, by, counter, never, node, rule
 
 /// Every strategy on every number of threads it knows.
 fn modes() -> Vec<Options> {
-    let mut modes = vec![by(Strategy::DepthFirst)];
-    for strategy in [Strategy::Exhaustive, Strategy::Consequence] {
+    let mut modes = vec![by(Strategy::DEPTH_FIRST)];
+    for strategy in [Strategy::EXHAUSTIVE, Strategy::CONSEQUENCE] {
         modes.extend([1, 2].map(|threads| Options {
             threads,
             ..by(strategy)
@@ -68,7 +68,7 @@ fn defect_1_states_that_hash_alike_are_told_apart() {
         let fired = Property::node("never fired", |view: &scry_engine::View<'_, Careless>| {
             !view.state.fired
         });
-        for strategy in [Strategy::Exhaustive, Strategy::DepthFirst] {
+        for strategy in [Strategy::EXHAUSTIVE, Strategy::DEPTH_FIRST] {
             let report = run(&start, std::slice::from_ref(&fired), by(strategy));
             assert_eq!(report.states, 1 << count);
             assert_eq!(report.violations.len(), count as usize);
@@ -86,7 +86,7 @@ fn defect_2_the_first_path_found_is_a_shortest() {
     for threads in [1, 2] {
         let options = Options {
             threads,
-            ..by(Strategy::Exhaustive)
+            ..by(Strategy::EXHAUSTIVE)
         };
         let report = run(&start, &[never(400)], options);
         assert_eq!(report.violations[0].path.len(), 3);
@@ -169,10 +169,10 @@ fn defect_5_every_mode_ends() {
 fn defect_6_an_option_a_strategy_cannot_honour_is_an_error() {
     let options = Options {
         threads: 2,
-        ..by(Strategy::DepthFirst)
+        ..by(Strategy::DEPTH_FIRST)
     };
     let refused = Search::new(&endless(), Vec::new(), options).err();
-    let (strategy, threads) = (Strategy::DepthFirst, 2);
+    let (strategy, threads) = (Strategy::DEPTH_FIRST, 2);
     assert_eq!(refused, Some(SearchError::Threads { strategy, threads }));
 }
 
@@ -207,14 +207,14 @@ fn defect_8_a_depth_bound_means_the_same_in_every_mode() {
         };
         let bounded = |mode: Options| run(&start, &[never(6)], Options { limits, ..mode });
         let reference = crate::reference::explore_to(&start, usize::MAX, depth);
-        let exhaustive = bounded(by(Strategy::Exhaustive));
+        let exhaustive = bounded(by(Strategy::EXHAUSTIVE));
         assert_eq!(exhaustive.states, reference.states.len() as u64);
         let two = bounded(Options {
             threads: 2,
-            ..by(Strategy::Exhaustive)
+            ..by(Strategy::EXHAUSTIVE)
         });
         assert_eq!(essence(&exhaustive), essence(&two));
-        let depth_first = bounded(by(Strategy::DepthFirst));
+        let depth_first = bounded(by(Strategy::DEPTH_FIRST));
         assert_eq!(depth_first.states, exhaustive.states);
         assert_eq!(depth_first.transitions, exhaustive.transitions);
         assert_eq!(depth_first.depth, exhaustive.depth);
@@ -225,13 +225,13 @@ fn defect_8_a_depth_bound_means_the_same_in_every_mode() {
 fn defect_9_what_is_heuristic_is_said() {
     let start = boot([counter(3), counter(3)]);
     assert_eq!(explore(&start, 1_000).states.len(), 16);
-    let exact = run(&start, &[], by(Strategy::Exhaustive));
+    let exact = run(&start, &[], by(Strategy::EXHAUSTIVE));
     assert!(exact.complete && exact.stop == Stop::Exhausted);
-    let pruned = run(&start, &[], by(Strategy::Consequence));
+    let pruned = run(&start, &[], by(Strategy::CONSEQUENCE));
     assert!(!pruned.complete && pruned.stop == Stop::Exhausted);
     let unpruned = Options {
-        pruning: false,
-        ..by(Strategy::Consequence)
+        settings: Settings::of(&[("pruning", 0)]),
+        ..by(Strategy::CONSEQUENCE)
     };
     assert!(run(&start, &[], unpruned).complete);
     assert!(exact.collision_bound() > 0.0);

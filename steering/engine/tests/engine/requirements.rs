@@ -14,15 +14,17 @@ use scry_engine::{
 
 use crate::reference::{confirm, essence, explore, replay, run};
 use crate::toys::Deed::{Add, Arm, Cancel, Choose, Draw, Expired, Panic, Send, Set, Tick};
-use crate::toys::{On, Rules, Toy, Word, boot, boot_with, by, counter, never, node, rules};
+use crate::toys::{
+    On, Rules, SYSTEMATIC, Toy, Word, boot, boot_with, by, counter, never, node, rules,
+};
 
 const WORD: Word = Word::Datagram(1);
-const BOTH: [Strategy; 2] = [Strategy::Exhaustive, Strategy::Consequence];
+const BOTH: [Strategy; 2] = [Strategy::EXHAUSTIVE, Strategy::CONSEQUENCE];
 
 /// The values node 0 has in the states that can be reached.
 fn values_of_node_0(start: &Simulation<Toy>) -> BTreeSet<u64> {
     let reference = explore(start, 10_000);
-    let report = run(start, &[], by(Strategy::Exhaustive));
+    let report = run(start, &[], by(Strategy::EXHAUSTIVE));
     assert_eq!(report.states, reference.states.len() as u64);
     let values = reference.states.keys();
     values
@@ -73,7 +75,7 @@ fn a_6_two_equal_datagrams_can_both_arrive() {
         [Set(1), Send(node(1), WORD), Send(node(1), WORD)],
     );
     let start = boot([twice, rules().on(On::Word(WORD), [Add(1)])]);
-    let report = run(&start, &[never(2)], by(Strategy::Exhaustive));
+    let report = run(&start, &[never(2)], by(Strategy::EXHAUSTIVE));
     // Before the call, and with two, one and none on their way; values 1 at the caller and 0, 1, 2 at the other.
     assert_eq!(report.states, 4);
     assert_eq!(report.violations[0].path.len(), 3);
@@ -83,7 +85,7 @@ fn a_6_two_equal_datagrams_can_both_arrive() {
 fn a_10_every_state_is_expanded_once() {
     // In a cube every state but the first is reached in several ways.
     let start = boot([(); 10].map(|()| counter(1)));
-    let report = run(&start, &[], by(Strategy::Exhaustive));
+    let report = run(&start, &[], by(Strategy::EXHAUSTIVE));
     assert_eq!(report.states, 1 << 10);
     assert_eq!(report.transitions, 10 << 9);
 }
@@ -91,13 +93,13 @@ fn a_10_every_state_is_expanded_once() {
 #[test]
 fn a_12_both_of_two_violations_are_reported_in_one_run() {
     let start = boot([counter(3), rules().at(0, On::Call(0), [Set(7)])]);
-    for strategy in Strategy::ALL {
+    for strategy in SYSTEMATIC {
         let report = run(&start, &[never(3), never(7)], by(strategy));
         let found: BTreeSet<_> = report.violations.iter().map(|it| &*it.property).collect();
         assert_eq!(found, BTreeSet::from(["no node has 3", "no node has 7"]));
         assert_eq!(
             report.states,
-            if strategy == Strategy::Consequence {
+            if strategy == Strategy::CONSEQUENCE {
                 5
             } else {
                 8
@@ -115,7 +117,7 @@ fn a_13_a_67_a_path_of_ten_steps_leads_to_the_bad_state() {
         |view: &scry_engine::View<'_, Toy>| Some(view.state.value),
         |all| all.iter().map(|(_, value)| **value).sum::<u64>() < 10,
     )];
-    for strategy in [Strategy::Exhaustive, Strategy::DepthFirst] {
+    for strategy in [Strategy::EXHAUSTIVE, Strategy::DEPTH_FIRST] {
         let report = run(&start, &properties, by(strategy));
         confirm(&start, &properties, &report);
         let [violation] = report.violations.as_slice() else {
@@ -129,19 +131,19 @@ fn a_13_a_67_a_path_of_ten_steps_leads_to_the_bad_state() {
 #[test]
 fn a_59_internal_actions_are_tried_once_per_node_and_local_state() {
     let start = boot([(); 6].map(|()| counter(4)));
-    let all = run(&start, &[], by(Strategy::Exhaustive));
+    let all = run(&start, &[], by(Strategy::EXHAUSTIVE));
     assert_eq!(
         (all.states, all.transitions),
         (5_u64.pow(6), 6 * 4 * 5_u64.pow(5))
     );
-    let once = run(&start, &[], by(Strategy::Consequence));
+    let once = run(&start, &[], by(Strategy::CONSEQUENCE));
     assert_eq!(once.transitions, 6 * 4);
 }
 
 #[test]
 fn a_60_two_equal_nodes_both_act() {
     let start = boot([counter(1), counter(1)]);
-    let report = run(&start, &[never(1)], by(Strategy::Consequence));
+    let report = run(&start, &[never(1)], by(Strategy::CONSEQUENCE));
     let nodes: BTreeSet<_> = report.violations.iter().flat_map(|it| &it.nodes).collect();
     assert_eq!(nodes, BTreeSet::from([&node(0), &node(1)]));
 }
@@ -187,7 +189,7 @@ fn a_63_a_chain_of_twelve_consequences_is_followed_through_noise() {
             depth: Some(12),
             ..Limits::default()
         },
-        ..by(Strategy::Consequence)
+        ..by(Strategy::CONSEQUENCE)
     };
     let report = run(&start, &[never(303)], options);
     confirm(&start, &[never(303)], &report);
@@ -198,7 +200,7 @@ fn a_63_a_chain_of_twelve_consequences_is_followed_through_noise() {
         &start,
         &[],
         Options {
-            strategy: Strategy::Exhaustive,
+            strategy: Strategy::EXHAUSTIVE,
             ..options
         },
     );
@@ -214,7 +216,7 @@ fn exposes(
     last: fn(&Event<Word, u8, u8>) -> bool,
 ) {
     let start = boot_with(faults, nodes.clone());
-    for strategy in Strategy::ALL {
+    for strategy in SYSTEMATIC {
         let report = run(&start, &[never(9)], by(strategy));
         confirm(&start, &[never(9)], &report);
         let path = &report.violations.first().expect("the bug is found").path;
@@ -222,7 +224,7 @@ fn exposes(
         assert!(last(&path[steps - 1].event), "{path:?}");
         if faults != Faults::NONE {
             let report = run(&boot(nodes.clone()), &[never(9)], by(strategy));
-            assert!(report.complete || strategy == Strategy::Consequence);
+            assert!(report.complete || strategy == Strategy::CONSEQUENCE);
             assert!(report.violations.is_empty(), "the fault alone exposes it");
         }
     }
@@ -301,7 +303,7 @@ fn a_73_each_budget_is_its_own_and_is_spent() {
         run(
             &boot_with(faults, [restarts.clone()]),
             &[],
-            by(Strategy::Exhaustive),
+            by(Strategy::EXHAUSTIVE),
         )
         .states
     };
@@ -317,7 +319,7 @@ fn a_73_each_budget_is_its_own_and_is_spent() {
     let report = run(
         &boot_with(faults, [restarts.clone()]),
         &[],
-        by(Strategy::Exhaustive),
+        by(Strategy::EXHAUSTIVE),
     );
     assert_eq!(report.states, 3);
 }
@@ -329,7 +331,7 @@ fn a_74_draws_depend_on_what_a_handler_sees_and_on_nothing_else() {
     assert_eq!(drawn.len(), 2, "one draw, whatever the other node does");
     assert_eq!(drawn, values_of_node_0(&draws()));
     let value = *drawn.last().expect("there are two");
-    let report = run(&draws(), &[never(value)], by(Strategy::Exhaustive));
+    let report = run(&draws(), &[never(value)], by(Strategy::EXHAUSTIVE));
     assert_eq!(report.violations[0].path[0].tosses.draws, [value]);
 }
 
@@ -343,7 +345,7 @@ fn a_75_reports_speak_of_live_ids() {
     .start()
     .expect("there is no script")
     .0;
-    let report = run(&start, &[never(9)], by(Strategy::Consequence));
+    let report = run(&start, &[never(9)], by(Strategy::CONSEQUENCE));
     let violation = &report.violations[0];
     assert_eq!(violation.nodes, [high]);
     let step = &violation.path[0];
@@ -369,7 +371,7 @@ fn a_76_a_77_what_is_sent_to_nodes_that_are_not_there_vanishes() {
         .at(0, On::Call(1), [Set(1)])
         .at(1, On::Call(2), [Set(0), Send(absent, WORD)]);
     let start = boot([shouts, rules()]);
-    let report = run(&start, &[], by(Strategy::Exhaustive));
+    let report = run(&start, &[], by(Strategy::EXHAUSTIVE));
     assert_eq!((report.states, report.transitions), (2, 3));
     let [(_, shouted), (_, silent)] = <[_; 2]>::try_from(start.successors()).expect("two calls");
     assert_eq!(shouted, silent);
@@ -422,7 +424,7 @@ fn a_panic_is_a_violation_and_the_search_goes_on() {
         .at(0, On::Call(0), [Set(1)])
         .at(1, On::Call(0), [Set(5), Panic]);
     let start = boot([fragile, counter(2)]);
-    let report = run(&start, &[never(5)], by(Strategy::Exhaustive));
+    let report = run(&start, &[never(5)], by(Strategy::EXHAUSTIVE));
     confirm(&start, &[never(5)], &report);
     let [violation] = report.violations.as_slice() else {
         panic!("what a handler did before it panicked is not seen");
@@ -445,7 +447,7 @@ fn a_panic_is_explained_by_the_node_it_is_about() {
     };
     let options = Options {
         limits,
-        ..by(Strategy::DepthFirst)
+        ..by(Strategy::DEPTH_FIRST)
     };
     let report = run(&boot([fragile(), fragile()]), &[], options);
     let said = report.violations.iter().map(|it| it.explanation.as_deref());
@@ -461,7 +463,7 @@ fn too_many_outcomes_are_cut_off_and_the_report_says_so() {
     let report = run(
         &boot([rules().at(0, On::Call(0), wide)]),
         &[],
-        by(Strategy::Exhaustive),
+        by(Strategy::EXHAUSTIVE),
     );
     assert_eq!(
         report.states,
@@ -476,7 +478,7 @@ fn the_same_search_twice_reports_the_same() {
     let noisy = || counter(3).at(1, On::Call(0), [Add(10), Send(node(1), WORD)]);
     let start = boot([noisy(), noisy(), noisy().on(On::Word(WORD), [Choose(2)])]);
     let properties = [never(3), never(11)];
-    for strategy in Strategy::ALL {
+    for strategy in Strategy::all() {
         let reports = [(); 2].map(|()| essence(&run(&start, &properties, by(strategy))));
         assert_eq!(reports[0], reports[1]);
     }

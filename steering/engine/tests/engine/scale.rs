@@ -24,7 +24,7 @@ fn properties() -> Vec<Property<Toy>> {
 #[track_caller]
 fn any_number_of_threads_reports_the_same(start: &Simulation<Toy>, limits: Limits) -> u64 {
     let properties = properties();
-    for strategy in [Strategy::Exhaustive, Strategy::Consequence] {
+    for strategy in [Strategy::EXHAUSTIVE, Strategy::CONSEQUENCE] {
         let with = |threads| {
             let options = Options {
                 threads,
@@ -42,7 +42,7 @@ fn any_number_of_threads_reports_the_same(start: &Simulation<Toy>, limits: Limit
                 "{strategy} on {threads}"
             );
         }
-        if strategy == Strategy::Consequence {
+        if strategy == Strategy::CONSEQUENCE {
             continue;
         }
         assert!(!one.violations.is_empty());
@@ -57,7 +57,7 @@ fn any_number_of_threads_reports_the_same(start: &Simulation<Toy>, limits: Limit
         &[],
         Options {
             limits,
-            ..by(Strategy::Exhaustive)
+            ..by(Strategy::EXHAUSTIVE)
         },
     )
     .states
@@ -119,7 +119,7 @@ fn more_node_states_than_16_bits_hold_are_told_apart() {
     for threads in [1, 2] {
         let options = Options {
             threads,
-            ..by(Strategy::Exhaustive)
+            ..by(Strategy::EXHAUSTIVE)
         };
         let report = run(&start, std::slice::from_ref(&property), options);
         confirm(&start, std::slice::from_ref(&property), &report);

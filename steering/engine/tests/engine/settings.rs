@@ -57,7 +57,7 @@ fn search(hidden: [u64; 2]) -> scry_engine::Report<Obedient> {
         |view: &scry_engine::View<'_, Obedient>| view.state.0 <= 1,
     );
     let options = Options {
-        strategy: Strategy::Exhaustive,
+        strategy: Strategy::EXHAUSTIVE,
         ..Options::default()
     };
     Search::new(&start, vec![small], options)

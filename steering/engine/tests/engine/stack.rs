@@ -130,7 +130,7 @@ fn a_8_a_81_stacked_services_get_their_own_messages_and_timers() {
     let report = run(
         &start,
         std::slice::from_ref(&property),
-        by(Strategy::Exhaustive),
+        by(Strategy::EXHAUSTIVE),
     );
     confirm(&start, std::slice::from_ref(&property), &report);
     assert_eq!(report.states, reference.states.len() as u64);

@@ -201,6 +201,13 @@ pub(crate) fn counter(limit: u64) -> Rules {
     })
 }
 
+/// The strategies that leave nothing to chance.
+pub(crate) const SYSTEMATIC: [Strategy; 3] = [
+    Strategy::EXHAUSTIVE,
+    Strategy::DEPTH_FIRST,
+    Strategy::CONSEQUENCE,
+];
+
 pub(crate) fn by(strategy: Strategy) -> scry_engine::Options {
     scry_engine::Options {
         strategy,

@@ -4,8 +4,10 @@
 //! `SCRY_REGENERATE=1 cargo test -p scry-properties --test properties` writes the expected outputs anew;
 //! `SCRY_FUZZ_SECONDS=600 cargo test --release -p scry-properties --test properties fuzz -- --nocapture` fuzzes for ten minutes.
 
-#![expect(clippy::disallowed_methods, reason = "tests read files and the environment")]
-
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests read files and the environment"
+)]
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod catalogue;

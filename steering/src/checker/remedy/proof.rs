@@ -70,16 +70,15 @@ impl<S: Service> Task<'_, S> {
         mut watch: impl FnMut(&Search<S>, &[Violation<S>]) -> Result<(), String>,
     ) -> Result<Vec<Violation<S>>, String> {
         let options = Options {
-            strategy: Strategy::Consequence,
+            strategy: Strategy::CONSEQUENCE,
             limits: Limits {
                 states: Some(self.bound.states),
                 depth: Some(self.bound.depth),
                 bytes: Some(self.bound.bytes),
                 first_violation: false,
             },
-            threads: 1,
-            pruning: true,
             clock: self.clock,
+            ..Options::default()
         };
         let mut search =
             Search::new(self.start, self.properties, options).map_err(|error| error.to_string())?;

@@ -1,8 +1,8 @@
 //! Expanding some states of a level, read-only: every step looked up, its fingerprint sorted by shard.
 
+use crate::explore::breadth::prune::Pruning;
 use crate::explore::breadth::{SHARDS, Surroundings, shard_of};
 use crate::explore::frontier::Rows;
-use crate::explore::prune::Pruning;
 use crate::explore::visited::nonzero;
 use crate::interned::sleep::Nodes;
 use crate::interned::tables::{Looked, Tables, Word};

@@ -2,10 +2,10 @@
 
 use crate::explore::breadth::Surroundings;
 use crate::explore::breadth::chunk::{Candidate, Chunk};
+use crate::explore::breadth::prune::Fresh;
 use crate::explore::frontier::{RowMut, Rows, Vectors};
 use crate::explore::lineage::{Lineage, Origin};
 use crate::explore::prefetch::prefetch;
-use crate::explore::prune::Fresh;
 use crate::explore::visited::Fingerprints;
 use crate::interned::tables::Word;
 

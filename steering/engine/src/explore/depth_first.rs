@@ -5,19 +5,33 @@
 //! breadth-first search visits (B-33).
 
 use hashbrown::HashMap;
-use hashbrown::hash_map::Entry;
+use hashbrown::hash_map::Entry as Slot;
 use rustc_hash::FxBuildHasher;
 
 use crate::explore::limits::{Limits, Stop};
-use crate::explore::{Counts, Found, Trail};
-use crate::interned::World;
+use crate::explore::strategy::{Claim, Entry, Found, Walk};
+use crate::explore::{Counts, Strategy};
 use crate::interned::judge::Finding;
 use crate::interned::tables::Looked;
-use crate::interned::transitions::Transitions;
+use crate::interned::world::Space;
+
+pub(super) static ENTRY: Entry = Entry {
+    name: "depth-first",
+    about: "every state within the depth bound, along one path at a time",
+    settings: &[],
+    threads: false,
+    seeded: false,
+    start: |world, start, plan| Box::new(Depth::new(world, start, plan.limits)),
+};
+
+impl Strategy {
+    /// Every state within the depth bound, along one path at a time.
+    pub const DEPTH_FIRST: Self = Self::of(&ENTRY);
+}
 
 /// A depth-first search at rest.
 #[derive(Debug)]
-pub(crate) struct Depth {
+struct Depth {
     limits: Limits,
     seen: HashMap<u64, Met, FxBuildHasher>,
     /// The states from the start to where the search is.
@@ -53,7 +67,7 @@ struct Visit {
 }
 
 impl Depth {
-    pub(crate) fn new<T: Transitions>(world: &mut World<T>, start: &[u32], limits: Limits) -> Self {
+    fn new(world: &mut Space, start: &[u32], limits: Limits) -> Self {
         let mut search = Self {
             limits,
             seen: HashMap::default(),
@@ -74,42 +88,7 @@ impl Depth {
         search
     }
 
-    /// Goes on until about this many more steps are looked up, or the search ends.
-    pub(crate) fn advance<T: Transitions>(
-        &mut self,
-        world: &mut World<T>,
-        steps: u64,
-    ) -> Option<Stop> {
-        for _ in 0..steps {
-            if self.stop.is_some() {
-                break;
-            }
-            self.step(world);
-            self.check_stop(world);
-        }
-        self.stop
-    }
-
-    pub(crate) fn counts(&self) -> Counts {
-        Counts {
-            states: self.seen.len() as u64,
-            transitions: self.transitions,
-            depth: self
-                .met_at
-                .iter()
-                .rposition(|&count| count > 0)
-                .unwrap_or(0) as u32,
-            frontier: self.stack.len() as u64,
-        }
-    }
-
-    /// Shows the words of every state on the way to where the search is.
-    pub(crate) fn for_each_waiting(&self, see: impl FnMut(&[u32])) {
-        let words = self.stack.iter().map(|visit| visit.words.as_slice());
-        words.for_each(see);
-    }
-
-    fn step<T: Transitions>(&mut self, world: &mut World<T>) {
+    fn step(&mut self, world: &mut Space) {
         let Some(visit) = self.stack.last_mut() else {
             return;
         };
@@ -117,7 +96,7 @@ impl Depth {
             let nodes = visit.words.len() - 1;
             if visit.node + 1 < nodes {
                 visit.node += 1;
-                visit.successors = successors_of(world, visit.words[visit.node]);
+                visit.successors = world.successors_of(visit.words[visit.node]);
             } else {
                 self.stack.pop();
             }
@@ -140,17 +119,11 @@ impl Depth {
     }
 
     /// Goes into a state, unless it was met at this depth or nearer before.
-    fn meet<T: Transitions>(
-        &mut self,
-        world: &mut World<T>,
-        words: Vec<u32>,
-        fingerprint: u64,
-        by: u32,
-    ) {
+    fn meet(&mut self, world: &mut Space, words: Vec<u32>, fingerprint: u64, by: u32) {
         let depth = self.stack.len() as u32;
         let expand = self.limits.depth.is_none_or(|limit| depth < limit);
         let expanded_before = match self.seen.entry(fingerprint) {
-            Entry::Vacant(vacant) => {
+            Slot::Vacant(vacant) => {
                 vacant.insert(Met {
                     depth,
                     expanded: expand,
@@ -158,7 +131,7 @@ impl Depth {
                 self.unexpanded += u64::from(!expand);
                 false
             }
-            Entry::Occupied(mut met) => {
+            Slot::Occupied(mut met) => {
                 let met = met.get_mut();
                 if met.depth <= depth {
                     return;
@@ -176,7 +149,7 @@ impl Depth {
         }
         self.met_at[depth as usize] += 1;
         if expand {
-            let successors = successors_of(world, words[0]);
+            let successors = world.successors_of(words[0]);
             self.stack.push(Visit {
                 words,
                 fingerprint,
@@ -204,7 +177,7 @@ impl Depth {
         }
     }
 
-    fn check_stop<T: Transitions>(&mut self, world: &World<T>) {
+    fn check_stop(&mut self, world: &Space) {
         let limits = &self.limits;
         self.stop = if limits.first_violation && self.found.len() > self.passed {
             Some(Stop::Violation)
@@ -243,38 +216,51 @@ impl Depth {
         };
         capacity * (size_of::<(u64, Met)>() + 1) + self.stack.len() * visit
     }
+}
 
-    /// Goes on after what was found so far.
-    pub(crate) fn pass_over_found<T: Transitions>(&mut self, world: &World<T>) {
-        self.passed = self.found.len();
-        self.check_stop(world);
+impl Walk for Depth {
+    fn advance(&mut self, world: &mut Space, steps: u64) -> Option<Stop> {
+        for _ in 0..steps {
+            if self.stop.is_some() {
+                break;
+            }
+            self.step(world);
+            self.check_stop(world);
+        }
+        self.stop
     }
 
-    pub(crate) fn found_count(&self) -> usize {
+    fn counts(&self) -> Counts {
+        Counts {
+            states: self.seen.len() as u64,
+            transitions: self.transitions,
+            depth: self
+                .met_at
+                .iter()
+                .rposition(|&count| count > 0)
+                .unwrap_or(0) as u32,
+            frontier: self.stack.len() as u64,
+        }
+    }
+
+    /// The states on the way to where the search is.
+    fn for_each_waiting(&self, see: &mut dyn FnMut(&[u32])) {
+        self.stack.iter().for_each(|visit| see(&visit.words));
+    }
+
+    fn found_count(&self) -> usize {
         self.found.len()
     }
 
-    /// Lists what was found, in order of discovery, each with the steps that lead there.
-    pub(crate) fn found<T: Transitions>(&self, world: &World<T>, start: &[u32]) -> Vec<Found> {
-        let trail = |path: &[u32]| {
-            let mut words = start.to_vec();
-            for &step in path {
-                world.tables().patch(&mut words, step);
-            }
-            Trail {
-                successors: path.to_vec(),
-                words,
-            }
-        };
+    fn found(&self, world: &Space, start: &[u32]) -> Vec<Found> {
         self.found
             .iter()
-            .map(|(finding, path)| trail(path).into_found(finding.clone()))
+            .map(|(finding, path)| Found::at(world, start, path, Claim::Breaks(finding.clone())))
             .collect()
     }
-}
 
-fn successors_of<T: Transitions>(world: &mut World<T>, word: u32) -> std::ops::Range<u32> {
-    world.expand(word);
-    let range = world.tables().ranges[word as usize];
-    range.start..range.start + range.all
+    fn pass_over_found(&mut self, world: &Space) {
+        self.passed = self.found.len();
+        self.check_stop(world);
+    }
 }

@@ -43,6 +43,12 @@ impl Pruning {
         matches!(self, Self::LocalOnce { .. })
     }
 
+    /// Says where a search looked that has looked everywhere it goes; `None` if everywhere.
+    pub(crate) fn extent(&self) -> Option<&'static str> {
+        self.is_on()
+            .then_some("among the consequences of the start state")
+    }
+
     /// Tells whether a local state's actions were not tried yet.
     #[inline]
     pub(crate) fn is_fresh(&self, agent: u32) -> bool {
