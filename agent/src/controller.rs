@@ -256,7 +256,7 @@ pub struct Counts {
     /// Past paths replayed.
     pub replays: u64,
     /// Past paths that still led to a violation.
-    pub replays_erring: u64,
+    pub replays_confirmed: u64,
     /// Filters installed, renewals not counted.
     pub filters_installed: u64,
     /// Filters renewed.

@@ -271,7 +271,7 @@ impl<S: Service> Run<'_, S> {
                     None
                 }
             };
-            let errs = replayed.is_some();
+            let confirmed = replayed.is_some();
             let mut remedies = Remedies::default();
             if let Some(replayed) = replayed {
                 remedies = self.remedy(
@@ -285,7 +285,7 @@ impl<S: Service> Run<'_, S> {
             self.shell.tell(CheckerToAgent::Replayed(Replayed {
                 run: self.job.run,
                 violation: past.violation,
-                errs,
+                confirmed,
                 remedies: remedies.filters,
             }));
         }

@@ -489,7 +489,7 @@ pub(crate) fn checker_to_agent(dice: &mut Dice) -> CheckerToAgent {
         1 => Replayed {
             run: RunId::new(dice.number()),
             violation: ViolationId::new(dice.number()),
-            errs: dice.flag(),
+            confirmed: dice.flag(),
             remedies: list(dice, 2, filter),
         }
         .into(),

@@ -25,7 +25,7 @@ pub struct InFlight {
     pub number: CheckpointNumber,
     /// The message as the service encoded it.
     pub message: Vec<u8>,
-    /// Whether a former life of the receiver may have received it: it was sent before the present life began.
+    /// Whether an earlier incarnation of the receiver may have received it: it was sent before the present life began.
     pub doubtful: bool,
 }
 
@@ -49,7 +49,7 @@ pub struct Contradiction {
 
 /// Lists the messages in flight among members of a snapshot that keep channel state.
 ///
-/// A lost message is in flight until its sender gives it up. What a former life of a member sent is not known.
+/// A lost message is in flight until its sender gives it up. What an earlier incarnation of a member sent is not known.
 pub fn in_flight(members: &[(NodeId, &Content)]) -> Traffic {
     let mut traffic = Traffic::default();
     for &(from, sender) in members {

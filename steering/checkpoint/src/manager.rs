@@ -192,7 +192,7 @@ pub struct CheckpointManager {
     host: Option<Incarnation>,
     /// The life whose checkpoints are stored.
     last_life: Option<Incarnation>,
-    /// The greatest number any former life of the host had: what was given out for it must stay true.
+    /// The greatest number any earlier incarnation of the host had: what was given out for it must stay true.
     floor: CheckpointNumber,
     /// How far peers may move the host's number.
     allowance: Allowance,

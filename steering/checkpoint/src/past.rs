@@ -88,7 +88,7 @@ impl KnownPast {
         self.add(&Past::up_to(number));
     }
 
-    /// Learns that a peer began a life and has forgotten its number: no state of its former lives may stand beside this node
+    /// Learns that a peer began a life and has forgotten its number: no state of its earlier incarnations may stand beside this node
     /// from now on, whatever its number. `moment` has a number that this node has only just reached.
     pub(super) fn outlive(&mut self, peer: NodeId, moment: Moment) {
         self.note(peer, moment);

@@ -94,7 +94,7 @@ pub struct Recorder {
 impl Recorder {
     /// Begins a life with its first checkpoint.
     ///
-    /// `born` must be above every number a former life of this node had, or a snapshot gathered across the restart may
+    /// `born` must be above every number an earlier incarnation of this node had, or a snapshot gathered across the restart may
     /// have to be thrown away. Channel state is kept if there are options for it.
     ///
     /// # Errors

@@ -14,7 +14,7 @@ mod frontier;
 mod lasting;
 pub mod limits;
 mod lineage;
-mod prefetch;
+mod processor;
 pub mod report;
 pub mod strategy;
 mod visited;

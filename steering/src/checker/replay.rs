@@ -16,7 +16,7 @@ use scry_engine::model::simulation::{Effectiveness, Simulation};
 use scry_engine::property::{Judgement, Property, Shape, View};
 use scry_engine::service::Service;
 
-/// A past path that still errs.
+/// A past path that is confirmed: it still breaks its property.
 #[derive(Debug)]
 pub struct Replay<S: Service> {
     /// What happens now, up to the first violation.

@@ -8,7 +8,7 @@
 //!   on its way.
 //! - If the other end has begun another life since, the connection is stale: nobody has been told.
 //!
-//! Messages in flight come from the channel state. Left out are those that a former life of the receiver may have
+//! Messages in flight come from the channel state. Left out are those that an earlier incarnation of the receiver may have
 //! received (delivering a message twice would predict what cannot happen; missing one only predicts less), those whose
 //! connection neither end remembers, and those behind a gap on their connection.
 //!
@@ -321,7 +321,7 @@ fn traffic<S: Service>(
     say(unreadable, "they cannot be read");
     say(
         doubtful,
-        "a former life of the receiver may have received them",
+        "an earlier incarnation of the receiver may have received them",
     );
     say(
         astray,

@@ -47,7 +47,7 @@ pub struct Check<O: clap::Args> {
     /// Set something of the strategy, for example `pruning=off` (repeatable; see below).
     #[arg(long, value_name = "NAME=VALUE", value_parser = setting, help_heading = "Search")]
     set: Vec<(String, String)>,
-    /// What the dice of a strategy begin with that has any. The same seed gives the same report. [default: 0]
+    /// The seed of a strategy that throws dice. The same seed gives the same report. [default: 0]
     #[arg(long, value_name = "NUMBER", help_heading = "Search")]
     seed: Option<u64>,
     /// On how many threads to search. The report is the same for any number.

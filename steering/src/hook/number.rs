@@ -1,4 +1,4 @@
-//! Checkpoint numbers and incarnations over restarts: a new life begins above every number its former lives had, and after
+//! Checkpoint numbers and incarnations over restarts: a new life begins above every number its earlier incarnations had, and after
 //! all of them.
 //!
 //! With a file, numbers are reserved in blocks: the file holds the first number that is not reserved, which is where the
@@ -9,7 +9,7 @@
 //! What the file says is checked: it carries a check of its own, and a number that not everybody would follow
 //! is not believed. Then the number begins above the time of day, and the incarnation after the stored one.
 //!
-//! Without a file, a life begins with the time of day in both: to be passed by then, a former life would have had to take a
+//! Without a file, a life begins with the time of day in both: to be passed by then, an earlier incarnation would have had to take a
 //! thousand checkpoints a second all its life, or its clock to be set back. If it was, its agent or the first message of a
 //! peer that remembers lifts the number, and the hook begins an incarnation after the one that is remembered
 //! (`Recorder::renew`). Part of every incarnation is chance, so that none is had twice.
@@ -75,7 +75,7 @@ impl Numbers {
                 }
             }
             Err(error) => {
-                // How far the former life was is not known; the clock is the best there is.
+                // How far the earlier incarnation was is not known; the clock is the best there is.
                 unfit = Some(error.to_string());
                 (allowance::of_clock_if_lost(clock_ms), incarnation)
             }

@@ -97,7 +97,7 @@ impl Forker {
         let mut writer = File::from(writer);
         let child = spawn(|| {
             // Whoever made it may be gone by the time it would be ended for being late.
-            heed_the_clock();
+            end_by_alarm();
             live_at_most(deadline.saturating_add(ORPHAN_MAX));
             if let Ok(bytes) = framed(&life()) {
                 // Nothing is left to be done if the parent does not listen any more.
@@ -165,7 +165,7 @@ pub(super) fn live_at_most(time: Duration) {
 }
 
 /// Makes sure that the end of [`live_at_most`] ends a process, whatever its ancestors did about that signal.
-pub(super) fn heed_the_clock() {
+pub(super) fn end_by_alarm() {
     // SAFETY: the default action is no function of ours. It fails for no signal that exists.
     let _ = unsafe { signal(Signal::SIGALRM, SigHandler::SigDfl) };
 }

@@ -138,6 +138,6 @@ fn what_is_off_uses_up_no_violations_and_is_not_replayed() {
         mode: Mode::Off,
     });
     let heard = run::<Pupil>(&job);
-    assert!(!heard.replayed()[0].errs);
+    assert!(!heard.replayed()[0].confirmed);
     assert_eq!(heard.broken(), [""; 0]);
 }

@@ -331,7 +331,7 @@ impl Ghost {
         Ok(underway_count)
     }
 
-    /// Visits what the sender's state has sent and neither the receiver's state nor a former life of it has received.
+    /// Visits what the sender's state has sent and neither the receiver's state nor an earlier incarnation of it has received.
     fn pending(
         &self,
         (from, here): (NodeId, &State),

@@ -1,6 +1,6 @@
 //! The states of one level, waiting to be expanded, as small as their words allow.
 
-use crate::explore::prefetch::prefetch;
+use crate::explore::processor::prefetch;
 use crate::interned::sleep::Nodes;
 use crate::interned::tables::Word;
 

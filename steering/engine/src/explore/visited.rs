@@ -3,7 +3,7 @@
 //! A fingerprint lives in the line its low bits name, or in one after it if that was full. So nearly every look-up
 //! touches one cache line; [`Fingerprints::prefetch`] lets many of those misses overlap.
 
-use crate::explore::prefetch::prefetch;
+use crate::explore::processor::prefetch;
 
 const SLOTS: usize = 8;
 /// How full the lines may be on average, in slots.
@@ -87,7 +87,8 @@ impl Fingerprints {
     }
 
     /// Adds a fingerprint and tells whether it is new. There must be room.
-    #[inline]
+    // Always, so that it is compiled for the processor that its caller is compiled for.
+    #[inline(always)]
     pub(crate) fn insert(&mut self, fingerprint: u64) -> bool {
         let mask = self.lines.len() - 1;
         let mut at = fingerprint as usize & mask;

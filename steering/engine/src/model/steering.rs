@@ -67,10 +67,10 @@ impl Steering {
 impl Rule {
     /// Tells whether it acts on an event at a node. An action that makes no sense for an event does not act on it.
     pub fn matches<S: Service>(&self, node: NodeId, event: &EventOf<S>) -> bool {
-        if node != self.node {
+        if node != self.node || !self.matcher.admits(self.action) {
             return false;
         }
-        match (&self.matcher, event, self.action) {
+        match (&self.matcher, event) {
             (
                 Matcher::Message {
                     kind,
@@ -79,20 +79,16 @@ impl Rule {
                     content,
                 },
                 Event::Deliver { from, message } | Event::Receive { from, message, .. },
-                Action::Drop | Action::Reset | Action::Hold,
             ) => source == from && *destination == node && is_like(message, kind, *content),
-            (Matcher::Timer { kind, content }, Event::Timer(timer), Action::Postpone) => {
+            (Matcher::Timer { kind, content }, Event::Timer(timer)) => {
                 is_like(timer, kind, *content)
             }
-            (Matcher::Call { kind, content }, Event::Call(call), Action::Refuse) => {
-                is_like(call, kind, *content)
-            }
+            (Matcher::Call { kind, content }, Event::Call(call)) => is_like(call, kind, *content),
             (
                 Matcher::Disconnect { peer },
                 Event::Hangup { from: lost, .. }
                 | Event::Disconnect { from: lost, .. }
                 | Event::Break { peer: lost },
-                Action::Postpone,
             ) => peer == lost,
             _ => false,
         }

@@ -217,7 +217,7 @@ impl<S: Service> Node<S> {
                 }
                 // The neighbors are being asked about it, or a filter keeps it.
                 Some(end) if end.held.is_some() => {}
-                // The connection is gone, or of a former life.
+                // The connection is gone, or of an earlier incarnation.
                 _ => drop(self.postponed.take(key)),
             }
         }

@@ -27,7 +27,7 @@ use scry_protocol::{CheckpointNumber, Content, Incarnation, Past};
 use crate::blame::{self, Phase};
 use crate::capture;
 use crate::safety::child::{
-    CheckError, end_of, heed_the_clock, live_at_most, reap, spawn, unanswered,
+    CheckError, end_by_alarm, end_of, live_at_most, reap, spawn, unanswered,
 };
 use crate::safety::speculator::VETTING_MAX;
 use crate::safety::speculator::words::{Answer, Check, Order, Said, Spoken, read, write};
@@ -53,7 +53,7 @@ const CLOSED: u8 = b'c';
 pub fn serve<S: Service>() {
     // Without it the process ends all the same when the host closes its end.
     let _ = set_pdeathsig(Signal::SIGKILL);
-    heed_the_clock();
+    end_by_alarm();
     // Without it, what a child died of is taken for the handler, and no neighbor's state is worked with.
     let _ = blame::share_with_children();
     let Ok(input) = std::io::stdin().as_fd().try_clone_to_owned() else {

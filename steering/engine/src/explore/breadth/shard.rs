@@ -5,7 +5,7 @@ use crate::explore::breadth::chunk::{Candidate, Chunk};
 use crate::explore::breadth::prune::Fresh;
 use crate::explore::frontier::{RowMut, Rows, Vectors};
 use crate::explore::lineage::{Lineage, Origin};
-use crate::explore::prefetch::prefetch;
+use crate::explore::processor::{Wide, prefetch, with_wide_compares};
 use crate::explore::visited::Fingerprints;
 use crate::interned::tables::Word;
 
@@ -59,6 +59,23 @@ impl Shard {
         around: &Surroundings<'_>,
         room: usize,
     ) -> usize {
+        with_wide_compares(Absorb {
+            shard: self,
+            at,
+            chunks,
+            around,
+            room,
+        })
+    }
+
+    #[inline(always)]
+    fn absorb_here(
+        &mut self,
+        at: usize,
+        chunks: &[Chunk],
+        around: &Surroundings<'_>,
+        room: usize,
+    ) -> usize {
         let before = self.seen.len();
         let mut hint = 0;
         let mut new = Vec::with_capacity(AHEAD);
@@ -90,21 +107,20 @@ impl Shard {
                     prefetch(&around.tables.details[candidate.successor as usize]);
                     new.push((*candidate, parent));
                     if new.len() == AHEAD {
-                        new.drain(..).for_each(|(candidate, parent)| {
-                            self.welcome(around, &candidate, parent)
-                        });
+                        new.drain(..)
+                            .for_each(|(candidate, parent)| self.keep(around, &candidate, parent));
                     }
                 }
             }
         }
         new.drain(..)
-            .for_each(|(candidate, parent)| self.welcome(around, &candidate, parent));
+            .for_each(|(candidate, parent)| self.keep(around, &candidate, parent));
         self.seen.len() - before
     }
 
     /// Makes a new state of a copy of its parent, and keeps it.
     #[inline]
-    fn welcome(&mut self, around: &Surroundings<'_>, candidate: &Candidate, parent: Rows<'_>) {
+    fn keep(&mut self, around: &Surroundings<'_>, candidate: &Candidate, parent: Rows<'_>) {
         let tables = around.tables;
         let details = &tables.details[candidate.successor as usize];
         self.lineage.push(Origin {
@@ -139,6 +155,23 @@ impl Shard {
             self.noteworthy
                 .push((self.next.len() as u32 - 1, details.node));
         }
+    }
+}
+
+/// The arguments of [`Shard::absorb`].
+struct Absorb<'a, 'b> {
+    shard: &'a mut Shard,
+    at: usize,
+    chunks: &'a [Chunk],
+    around: &'a Surroundings<'b>,
+    room: usize,
+}
+
+impl Wide<usize> for Absorb<'_, '_> {
+    #[inline(always)]
+    fn run(self) -> usize {
+        self.shard
+            .absorb_here(self.at, self.chunks, self.around, self.room)
     }
 }
 
