@@ -23,7 +23,7 @@ const ALL: u32 = 1000;
 const FIRST_GUESS: Duration = Duration::from_micros(1);
 /// A trial apart that takes longer than this is not worth an event's time; one in so many is made all the same, to see whether
 /// they have become quicker.
-const APART_MAX: Duration = Duration::from_micros(500);
+const APART_MAX: Duration = Duration::from_micros(200);
 const LOOK_EVERY: u32 = 64;
 /// A new measurement counts for one part in so many: a slow one may have been disturbed, a quick one was possible.
 const SLOWER_PART: i64 = 8;
