@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use serde_json::json;
 
@@ -16,8 +16,10 @@ const TWIN: u32 = 100;
 /// Whom certificates are made for beside the nodes: holders of a certificate that no agent knows.
 const OUTSIDERS: [u32; 2] = [8, 9];
 
-/// One cluster runs at a time, since what it answers is measured.
-static ALONE: Mutex<()> = Mutex::new(());
+/// So many cases run at a time. What a cluster answers is measured, but against a twin that others disturb as much.
+const AT_ONCE: usize = 2;
+static RUNNING: Mutex<usize> = Mutex::new(0);
+static ENDED: Condvar = Condvar::new();
 
 /// What a cluster is made of.
 #[derive(Debug)]
@@ -133,8 +135,7 @@ impl Plan {
 
     /// Starts everything, and waits until every node has its agent and every agent its checker.
     pub fn start(self) -> Cluster {
-        // A case that failed has left nothing that this one could trip over.
-        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let turn = Turn::wait();
         let scratch = Scratch::new();
         let ids: Vec<u32> = (1..=self.nodes).collect();
         let twins: Vec<u32> = ids.iter().map(|id| id + TWIN).collect();
@@ -147,7 +148,7 @@ impl Plan {
             control,
             plan: self,
             scratch,
-            _alone: alone,
+            _turn: turn,
         };
         cluster.wait_until_ready();
         cluster
@@ -254,6 +255,29 @@ impl Group {
     }
 }
 
+/// The right to run a cluster, until it is dropped.
+#[derive(Debug)]
+struct Turn;
+
+impl Turn {
+    fn wait() -> Self {
+        // A case that failed has left nothing that this one could trip over.
+        let running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut running = ENDED
+            .wait_while(running, |running| *running >= AT_ONCE)
+            .unwrap_or_else(PoisonError::into_inner);
+        *running += 1;
+        Self
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        *RUNNING.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+        ENDED.notify_one();
+    }
+}
+
 /// A running cluster. Everything of it ends when it is dropped.
 #[derive(Debug)]
 pub struct Cluster {
@@ -265,7 +289,7 @@ pub struct Cluster {
     pub(super) control: Group,
     plan: Plan,
     scratch: Scratch,
-    _alone: MutexGuard<'static, ()>,
+    _turn: Turn,
 }
 
 impl Cluster {

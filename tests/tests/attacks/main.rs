@@ -32,7 +32,7 @@
 //! ```
 //!
 //! An attack that must go on while it is measured runs in a thread of the case, or is repeated between
-//! `Meter::watch` and `assert_withstood`. Cases that measure run one at a time, whatever the number of threads of
+//! `Meter::watch` and `assert_withstood`. No more than two cases run at a time, whatever the number of threads of
 //! the test. With `SCRY_ATTACK_SECONDS` each case measures for so long through its attack; without it, for about two seconds.
 //!
 //! A busy machine slows everything down. So what is compared is never a pace by itself, but its ratio to that of a second

@@ -152,7 +152,7 @@ impl Contestant for Lease {
     const NODES: u32 = 4;
     const LATE: u32 = 4;
     const LOSS: f64 = 0.01;
-    const CALLS_PER_SECOND: f64 = 1.2;
+    const CALLS_PER_SECOND: f64 = 2.4;
     const RESETS_PER_MINUTE: f64 = 8.0;
     const FORGETS: bool = true;
     type Ticket = u32;
@@ -165,8 +165,9 @@ impl Contestant for Lease {
     }
 
     fn requests(request: u32, draw: &mut Draw) -> Vec<(NodeId, lease::Call)> {
-        // One in eight takes longer than a lease lasts.
-        let ms = if draw.below(8) == 0 { 2000 } else { 200 };
+        // One in sixteen takes longer than a lease lasts. The others are short, so that most find the lock free: if every
+        // second one waited, the median would be now among those that wait and now among those that do not.
+        let ms = if draw.below(16) == 0 { 2000 } else { 20 };
         let work = lease::Call::Work { request, ms };
         vec![(some(draw, 2, Self::NODES), work)]
     }
