@@ -197,34 +197,16 @@ pub fn closest<'c>(wrong: &str, candidates: impl IntoIterator<Item = &'c str>) -
         return None;
     }
     let allowed = count.max(3) / 3;
+    // Upper and lower case count as the same, and letters that changed places as one mistake.
+    let wrong_low = wrong.to_lowercase();
+    let distance = |candidate: &str| strsim::osa_distance(&wrong_low, &candidate.to_lowercase());
     candidates
         .into_iter()
         .filter(|candidate| *candidate != wrong && candidate.chars().count() <= WORD_MAX)
-        .map(|candidate| (distance(wrong, candidate), candidate))
+        .map(|candidate| (distance(candidate), candidate))
         .filter(|(distance, _)| *distance <= allowed)
         .min()
         .map(|(_, candidate)| candidate)
-}
-
-/// Counts the letters to insert, drop, change or swap with a neighbour to get from one word to the other; upper and lower case
-/// count as the same.
-fn distance(a: &str, b: &str) -> usize {
-    let a: Vec<char> = a.to_lowercase().chars().collect();
-    let b: Vec<char> = b.to_lowercase().chars().collect();
-    let mut rows = vec![(0..=b.len()).collect::<Vec<_>>()];
-    for i in 1..=a.len() {
-        let mut row = vec![i];
-        for j in 1..=b.len() {
-            let changed = rows[i - 1][j - 1] + usize::from(a[i - 1] != b[j - 1]);
-            let mut best = changed.min(rows[i - 1][j] + 1).min(row[j - 1] + 1);
-            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
-                best = best.min(rows[i - 2][j - 2] + 1);
-            }
-            row.push(best);
-        }
-        rows.push(row);
-    }
-    rows[a.len()][b.len()]
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ use scry_engine::model::fault::Faults;
 use scry_engine::model::system::System;
 use scry_engine::property::Property;
 use scry_engine::timing::{Clock, DRIFT_PPM_MAX, MS_MAX, Time};
+use scry_properties::closest;
 
 /// How long a search takes at most, unless it is told otherwise.
 const SECONDS_DEFAULT: &str = "60";
@@ -391,33 +392,13 @@ fn faults<O: clap::Args>(check: &Check<O>, own: Faults) -> Faults {
 /// Says that a name is unknown, which are known, and which was probably meant.
 fn unknown(kind: &str, name: &str, known: impl Iterator<Item = &'static str>) -> String {
     let known: Vec<&str> = known.collect();
-    let near = known
-        .iter()
-        .map(|other| (distance(name, other), other))
-        .min();
-    let hint = match near {
-        Some((distance, other)) if distance <= 3 => format!("; did you mean `{other}`?"),
-        _ => String::new(),
-    };
+    let hint = closest(name, known.iter().copied())
+        .map(|other| format!("; did you mean `{other}`?"))
+        .unwrap_or_default();
     format!(
         "there is no {kind} `{name}`{hint} (known: {})",
         known.join(", ")
     )
-}
-
-/// Counts the letters to insert, remove or replace to get from one name to the other.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, letter) in a.chars().enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
-        for (j, &other) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(letter != other);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
 }
 
 fn setting(text: &str) -> Result<(String, String), String> {
