@@ -40,7 +40,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use scry_protocol::filter::Mode;
-use scry_protocol::link::host::{Failure, Isolate, Outcome, Rules, Surroundings, Veto};
+use scry_protocol::link::host::{CheckSettings, Failure, Isolate, Outcome, Surroundings, Veto};
 use scry_protocol::{NodeId, Times, Transport};
 
 use crate::hook::{Request, kind_of};
@@ -141,7 +141,7 @@ impl<S: Service> SafetyCheck<S> {
     }
 
     /// Takes rules. If they do not fit the service, nothing is checked until better ones come.
-    pub fn set_rules(&mut self, rules: Rules) {
+    pub fn set_rules(&mut self, rules: CheckSettings) {
         self.share.set(rules.time_share_per_mille);
         self.cut_off_told.clear();
         if let Some(auditor) = &self.auditor {
@@ -627,7 +627,7 @@ impl<S: Service> Guard<S> for SafetyCheck<S> {
 
     fn inform(&mut self, request: Request) {
         match request {
-            Request::Rules(rules) => self.set_rules(*rules),
+            Request::CheckSettings(rules) => self.set_rules(*rules),
             Request::Surroundings(surroundings) => self.set_surroundings(surroundings),
             Request::Predicted(_) | Request::Ended(_) => {}
         }

@@ -5,7 +5,7 @@
 //!
 //! | module | what it holds | where it runs |
 //! |---|---|---|
-//! | [`allowance`] | how far others may move the number | host, agent |
+//! | [`leeway`] | how far others may move the number | host, agent |
 //! | [`recorder`] | the checkpoint number, the stamp on every message, the checkpoint before the handler | host |
 //! | [`channel`], `kept` | which messages were sent, acknowledged, received | host |
 //! | [`past`] | what lies in the node's past, and what of it peers have been sent | host |
@@ -27,7 +27,7 @@
 //!
 //! # What others may say
 //!
-//! A number from outside moves a node's own only within its [`allowance`]. A stamp that is refused counts as none: the
+//! A number from outside moves a node's own only within its [`leeway`]. A stamp that is refused counts as none: the
 //! message is handled, and whoever sent it stands beside nobody until its numbers are plausible again. What else it had
 //! heard is not known then: until it has healed, what it passes on of third nodes is not ordered. A node that most
 //! of its neighbors refuse goes on under another incarnation with their number, and so does one of which others know a
@@ -35,13 +35,13 @@
 
 use std::fmt;
 
-pub mod allowance;
 pub mod channel;
 pub mod cut;
 pub mod exchange;
 pub mod flight;
 pub mod gather;
 mod kept;
+pub mod leeway;
 pub mod manager;
 pub mod neighborhood;
 pub mod past;

@@ -19,9 +19,9 @@ use scry_protocol::link::peer::{PeerMessage, RequestId};
 use scry_protocol::{CheckpointNumber, GatherId, Incarnation, NodeId, Snapshot};
 
 use crate::Time;
-use crate::allowance::{self, Allowance};
 use crate::exchange::{self, Exchange};
 use crate::gather::{self, GatherError};
+use crate::leeway::{self, Leeway};
 use crate::neighborhood::{self, Neighborhood, Source};
 use crate::quota::{Limits, Quota};
 use crate::store::Store;
@@ -195,7 +195,7 @@ pub struct CheckpointManager {
     /// The greatest number any earlier incarnation of the host had: what was given out for it must stay true.
     floor: CheckpointNumber,
     /// How far peers may move the host's number.
-    allowance: Allowance,
+    leeway: Leeway,
     /// The greatest number the host has reached, or was asked to.
     promised: CheckpointNumber,
     /// When the host was last asked to go on under another incarnation.
@@ -235,7 +235,7 @@ impl CheckpointManager {
             host: None,
             last_life: None,
             floor: CheckpointNumber::ZERO,
-            allowance: Allowance::new(Time::default()),
+            leeway: Leeway::new(Time::default()),
             promised: CheckpointNumber::ZERO,
             renewed: None,
             service_bytes: 0,
@@ -405,9 +405,9 @@ impl CheckpointManager {
             self.floor = self.floor.max(self.store.newest());
             self.store.clear();
             self.service_bytes = 0;
-            self.allowance = Allowance::new(now);
+            self.leeway = Leeway::new(now);
         }
-        if allowance::is_far(hello.number, self.floor) {
+        if leeway::is_far(hello.number, self.floor) {
             // It did not forget: its number was absurd, and it began anew.
             self.begin_numbers_anew();
         }
@@ -456,7 +456,7 @@ impl CheckpointManager {
         self.store.clear();
         if born <= self.floor {
             self.begin_numbers_anew();
-            self.allowance = Allowance::new(now);
+            self.leeway = Leeway::new(now);
             // What was asked for with the old number is answered by nobody.
             self.refuse_waiting(now);
         }
@@ -476,7 +476,7 @@ impl CheckpointManager {
 
     /// Tells whether a number of a peer is one to go by: not further ahead than honest ones can be.
     fn believes(&mut self, now: Time, from: NodeId, number: CheckpointNumber) -> bool {
-        if self.allowance.admits(now, self.promised, number) {
+        if self.leeway.admits(now, self.promised, number) {
             self.implausible.remove(&from);
             return true;
         }

@@ -12,8 +12,8 @@ use scry_protocol::limit::NEIGHBORS_NAMED_MAX;
 use scry_protocol::link::host::{Arrived, Checkpoint};
 use scry_protocol::{CheckpointNumber, Content, Incarnation, Moment, NodeId, Past, Transport};
 
-use crate::allowance::{self, Allowance};
 use crate::channel::{Channels, Lane, Options};
+use crate::leeway::{self, Leeway};
 use crate::past::{KnownPast, PastOptions};
 use crate::{Messages, Time};
 
@@ -69,7 +69,7 @@ pub fn as_named(mut neighbors: Option<Vec<NodeId>>) -> Option<Vec<NodeId>> {
 pub struct Recorder {
     me: NodeId,
     incarnation: Incarnation,
-    allowance: Allowance,
+    leeway: Leeway,
     refused: RefusedStamps,
     /// Another life of this node that somebody knows of, with numbers of this one.
     outlived: Option<Incarnation>,
@@ -111,7 +111,7 @@ impl Recorder {
         let mut recorder = Self {
             me: past.me,
             incarnation,
-            allowance: Allowance::new(now),
+            leeway: Leeway::new(now),
             refused: RefusedStamps::default(),
             outlived: None,
             astray: None,
@@ -237,7 +237,7 @@ impl Recorder {
         if self.born <= self.number {
             self.past.fall(self.born);
             self.astray = None;
-            self.allowance = Allowance::new(now);
+            self.leeway = Leeway::new(now);
         }
         if let Some(channels) = &mut self.channels {
             channels.renew(self.incarnation);
@@ -276,7 +276,7 @@ impl Recorder {
         capture: impl FnOnce() -> Capture,
     ) -> Result<Option<Checkpoint>, WriteCheckpointError> {
         let mut forced = envelope.number > self.number;
-        if forced && !self.allowance.take(now, self.number, envelope.number) {
+        if forced && !self.leeway.take(now, self.number, envelope.number) {
             self.refused.implausible += 1;
             self.refused.last = Some((from, envelope.number));
             return self.leap(now, capture);
@@ -319,9 +319,9 @@ impl Recorder {
         now: Time,
         capture: impl FnOnce() -> Capture,
     ) -> Result<Option<Checkpoint>, WriteCheckpointError> {
-        let lately = |at: Time| now.millis_since(at) < allowance::LEAP_MS;
-        let above = self.number.ahead(allowance::LEAP);
-        let above = above.filter(|above| above.get() <= allowance::FOLLOWED_MAX);
+        let lately = |at: Time| now.millis_since(at) < leeway::LEAP_MS;
+        let above = self.number.ahead(leeway::LEAP);
+        let above = above.filter(|above| above.get() <= leeway::FOLLOWED_MAX);
         let (Some(above), false) = (above, self.leapt.is_some_and(lately)) else {
             self.past.receive_unstamped(self.number);
             return Ok(None);
@@ -351,7 +351,7 @@ impl Recorder {
 
     /// Notes how far the others are while this node's number is far ahead of theirs, in case it has to go back.
     fn note_distance(&mut self, now: Time, said: CheckpointNumber) {
-        if said > CheckpointNumber::ZERO && allowance::is_far(said, self.number) {
+        if said > CheckpointNumber::ZERO && leeway::is_far(said, self.number) {
             self.astray = Some(now);
         }
         let (low, high) = (said.min(self.number), said.max(self.number));

@@ -43,7 +43,7 @@ use scry_protocol::NodeId;
 
 use crate::explore::confirm::Confirmed;
 use crate::explore::strategy::{Entry, Found, Plan, SettingError, Walk};
-use crate::interned::budget::BudgetTooLarge;
+use crate::interned::allowance::AllowanceTooLarge;
 use crate::interned::judge::Unjudged;
 use crate::interned::transitions::{Executor, Typed};
 use crate::interned::world::World;
@@ -73,9 +73,9 @@ pub struct Options {
 /// Why a search cannot start.
 #[derive(Debug, Eq, PartialEq, thiserror::Error)]
 pub enum SearchError {
-    /// The fault budget is too large.
+    /// The fault allowance is too large.
     #[error(transparent)]
-    Budget(#[from] BudgetTooLarge),
+    Allowance(#[from] AllowanceTooLarge),
     /// The strategy cannot honour an option.
     #[error("{strategy} runs on one thread, not on {threads}")]
     Threads {

@@ -1,6 +1,6 @@
 //! The interned world: every value has one integer, every handler runs once (DESIGN §5).
 //!
-//! A global state is a vector of one `u32` per node plus one for the fault budget. What happens at a node depends on
+//! A global state is a vector of one `u32` per node plus one for the fault allowance. What happens at a node depends on
 //! that node's word alone, so its successors are computed once and kept; a step of the search is a look-up, a patch of
 //! one or a few words, and an update of the fingerprint.
 //!
@@ -12,9 +12,9 @@
 //! | [`world`] | node states, their successors, and what parcels do to them |
 //! | [`tables`] | the flat arrays the search reads, and nothing else |
 //! | [`sleep`] | which steps need not be taken, because another way to the same state is |
-//! | [`budget`] | what is left of the fault budget, as one word |
+//! | [`allowance`] | what is left of the fault allowance, as one word |
 
-pub mod budget;
+pub mod allowance;
 pub mod content;
 pub mod id;
 pub mod intern;

@@ -64,5 +64,5 @@ pub use fault::{Fault, Faults};
 pub use handler::{Local, Outcome, Tosses};
 pub use network::{Connection, Inbox, Links, Parcel};
 pub use simulation::{Node, Simulation};
-pub use steering::{Rule, Steering};
+pub use steering::{NodeFilter, Steering};
 pub use system::{Act, System};

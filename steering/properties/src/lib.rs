@@ -110,5 +110,5 @@ pub use file::{FILE_BYTES_MAX, Kind, Mode, NAME_BYTES_MAX, PROPERTIES_MAX, Prope
 pub use scan::{EXPRESSION_BRACKETS_MAX, EXPRESSION_BYTES_MAX, EXPRESSION_TOKENS_MAX};
 pub use schema::Schema;
 pub use set::goals_from_text;
-pub use set::{Predicate, PropertySet, Rule, from_text};
+pub use set::{CompiledProperty, Predicate, PropertySet, from_text};
 pub use syntax::EXPRESSION_DEPTH_MAX;

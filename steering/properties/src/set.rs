@@ -24,14 +24,14 @@ use scry_protocol::NodeId;
 #[derive(Clone, Debug)]
 pub struct PropertySet<S: Service> {
     /// What must hold in every state, in the order of the file.
-    pub always: Vec<Rule<S>>,
+    pub always: Vec<CompiledProperty<S>>,
     /// What must hold again and again, in the order of the file.
-    pub eventually: Vec<Rule<S>>,
+    pub eventually: Vec<CompiledProperty<S>>,
 }
 
 /// One compiled property.
 #[derive(Clone, Debug)]
-pub struct Rule<S: Service> {
+pub struct CompiledProperty<S: Service> {
     /// The name: a sentence that says what holds.
     pub name: String,
     /// What may be done about it, if the file says so.
@@ -100,8 +100,9 @@ impl PropertyFile {
         };
         for entry in self.entries() {
             let rule = match &entry.formula {
-                Some((kind, formula)) => Rule::compile(entry, *kind, formula, schema),
-                None => Rule::registered(entry, registered).map_err(|complaint| vec![complaint]),
+                Some((kind, formula)) => CompiledProperty::compile(entry, *kind, formula, schema),
+                None => CompiledProperty::registered(entry, registered)
+                    .map_err(|complaint| vec![complaint]),
             };
             match rule {
                 Ok(rule) if rule.kind == Kind::Always => set.always.push(rule),
@@ -155,7 +156,7 @@ pub fn goals_from_text<S: Service>(text: &str) -> Result<Vec<Property<S>>, Strin
         .eventually
         .into_iter()
         .filter(|rule| rule.mode != Some(Mode::Off));
-    Ok(rules.map(Rule::into_goal).collect())
+    Ok(rules.map(CompiledProperty::into_goal).collect())
 }
 
 impl<S: Service> PropertySet<S> {
@@ -187,7 +188,7 @@ impl<S: Service> PropertySet<S> {
     }
 }
 
-impl<S: Service> Rule<S> {
+impl<S: Service> CompiledProperty<S> {
     /// Tells whether it must hold in every state or again and again.
     pub fn kind(&self) -> Kind {
         self.kind

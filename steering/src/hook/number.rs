@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 
 use scry_protocol::{CheckpointNumber, Digest, Incarnation};
 
-use scry_checkpoint::allowance;
+use scry_checkpoint::leeway;
 
 /// How many numbers are reserved at once.
 const RESERVED: u64 = 4096;
@@ -61,23 +61,23 @@ impl Numbers {
         let mut unfit = None;
         let (reserved, incarnation) = match stored {
             Ok(None) if path.is_some() => (first, incarnation),
-            Ok(None) => (allowance::of_clock(clock_ms), incarnation),
+            Ok(None) => (leeway::of_clock(clock_ms), incarnation),
             Ok(Some(stored)) => {
                 let incarnation = stored
                     .incarnation
                     .map_or(incarnation, |last| last.next_by(chance));
                 let bound = stored.bound;
-                if allowance::is_stored_plausible(bound) {
+                if leeway::is_stored_plausible(bound) {
                     (bound, incarnation)
                 } else {
                     unfit = Some(format!("{bound} is further than an honest one can be"));
-                    (allowance::of_clock_if_lost(clock_ms), incarnation)
+                    (leeway::of_clock_if_lost(clock_ms), incarnation)
                 }
             }
             Err(error) => {
                 // How far the earlier incarnation was is not known; the clock is the best there is.
                 unfit = Some(error.to_string());
-                (allowance::of_clock_if_lost(clock_ms), incarnation)
+                (leeway::of_clock_if_lost(clock_ms), incarnation)
             }
         };
         let born = reserved.max(least).max(first);

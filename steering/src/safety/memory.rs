@@ -1,7 +1,7 @@
 //! Verdicts that need not be asked for again: a retransmitted message, a timer in a state that does not change.
 //!
 //! A verdict is a function of (state, event, rules, neighbors' states, which of them count) if the handler looked at neither
-//! dice nor clock. Rules and neighbors clear the memory when they change.
+//! dice nor clock. CheckSettings and neighbors clear the memory when they change.
 
 use std::hash::{Hash, Hasher};
 

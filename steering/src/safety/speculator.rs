@@ -265,7 +265,7 @@ impl Speculator {
             heard: Vec::new(),
             proved: false,
         };
-        process.tell(&Order::Rules(ground.rules.to_owned()))?;
+        process.tell(&Order::CheckSettings(ground.rules.to_owned()))?;
         self.vetted.since = None;
         if let Some(told) = ground.surroundings {
             self.vetted.tell(told.count);

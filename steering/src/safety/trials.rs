@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use scry_protocol::link::host::{Failure, Isolate, Rules, Surroundings};
+use scry_protocol::link::host::{CheckSettings, Failure, Isolate, Surroundings};
 use scry_protocol::{NodeId, Past};
 
 use crate::blame;
@@ -36,7 +36,7 @@ pub(super) type Tried<S> = Result<(Verdict, Option<Performed<S>>), (Failure, Str
 pub(super) struct Trials<S: Service> {
     me: NodeId,
     executable: Option<PathBuf>,
-    pub(super) rules: Rules,
+    pub(super) rules: CheckSettings,
     properties: Vec<Property<S>>,
     known: Option<Known<S>>,
     speculator: Option<Speculator>,
@@ -81,7 +81,7 @@ impl<S: Service> Trials<S> {
         Self {
             me,
             executable,
-            rules: Rules {
+            rules: CheckSettings {
                 properties: String::new(),
                 modes: Vec::new(),
                 isolate: Isolate::Off,
@@ -104,7 +104,7 @@ impl<S: Service> Trials<S> {
     }
 
     /// Takes rules. If they do not fit the service, nothing is tried until better ones come.
-    pub(super) fn set_rules(&mut self, rules: Rules) -> Result<(), String> {
+    pub(super) fn set_rules(&mut self, rules: CheckSettings) -> Result<(), String> {
         self.memory.clear();
         self.has_cloned = false;
         self.speculator = None;

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use scry::explore::Settings;
 use scry::hook::kind_of;
 use scry::model::steering::digest_of;
-use scry::model::{EventOf, Rule, Steering};
+use scry::model::{EventOf, NodeFilter, Steering};
 use scry::timing::Clock;
 use scry::{Event, Limits, NodeId, Options, Search, Simulation, Strategy as How};
 use scry_protocol::filter::{Action, Matcher};
@@ -50,7 +50,12 @@ fn engine(start: &Simulation<Table>) -> HashSet<Simulation<Table>> {
 }
 
 /// Makes a filter against an event.
-fn against(node: NodeId, event: &EventOf<Table>, narrow: bool, action: Action) -> Option<Rule> {
+fn against(
+    node: NodeId,
+    event: &EventOf<Table>,
+    narrow: bool,
+    action: Action,
+) -> Option<NodeFilter> {
     let (matcher, action) = match event {
         Event::Deliver { from, message } | Event::Receive { from, message, .. } => {
             let matcher = Matcher::Message {
@@ -76,7 +81,7 @@ fn against(node: NodeId, event: &EventOf<Table>, narrow: bool, action: Action) -
         | Event::Break { peer } => (Matcher::Disconnect { peer: *peer }, Action::Postpone),
         _ => return None,
     };
-    Some(Rule {
+    Some(NodeFilter {
         node,
         matcher,
         action,

@@ -76,7 +76,7 @@ impl CheckpointManager {
             Asker::Peer(from, _) => self.believes(now, from, number),
             Asker::Own(_) => true,
         };
-        believed && self.allowance.take(now, self.promised, number)
+        believed && self.leeway.take(now, self.promised, number)
     }
 
     /// Tells whether nobody, or not this peer, may wait any more; the own gathers always may.

@@ -11,9 +11,9 @@ use scry_protocol::{Body, CheckpointNumber, GatherId, NodeId, Snapshot};
 use super::answering::Asker;
 use super::{CheckpointManager, Output};
 use crate::Time;
-use crate::allowance::{self, Allowance};
 use crate::exchange::ReadAnswerError;
 use crate::gather::{self, Gather, Held};
+use crate::leeway::{self, Leeway};
 
 /// A gather under way.
 #[derive(Debug)]
@@ -433,8 +433,8 @@ impl CheckpointManager {
 
     /// Goes where most of the neighbors are.
     fn follow(&mut self, now: Time, number: CheckpointNumber) {
-        if number.get() <= allowance::FOLLOWED_MAX {
-            self.allowance = Allowance::new(now);
+        if number.get() <= leeway::FOLLOWED_MAX {
+            self.leeway = Leeway::new(now);
             self.ask_host(number);
         }
     }
@@ -443,7 +443,7 @@ impl CheckpointManager {
     fn give_way(&mut self, now: Time, number: CheckpointNumber) {
         if let Some(after) = self.host {
             // Others may be further than those that were asked; whatever they are at lies below this.
-            let number = number.ahead(allowance::YIELD_AHEAD);
+            let number = number.ahead(leeway::YIELD_AHEAD);
             self.renew_host(now, Renew { after, number });
         }
     }

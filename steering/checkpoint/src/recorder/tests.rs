@@ -92,7 +92,7 @@ fn a_number_that_cannot_be_true_is_not_followed_and_told() {
         ..stamped(1)
     };
     // What its sender had heard is not known: this node goes above it, and not again at once.
-    let above = number(1).ahead(allowance::LEAP).expect("in range");
+    let above = number(1).ahead(leeway::LEAP).expect("in range");
     for first in [true, false] {
         let taken = recorder
             .handle_message(NOW, PEER, Transport::Datagram, &absurd, capture(0))

@@ -57,7 +57,7 @@ ids! {
     /// A node with its connections and inbox: one word of a global state.
     NodeStateId,
     /// A node's local state and the peers it is connected to: what internal actions depend on.
-    AgentId,
+    ActorId,
     /// An event at a node.
     EventId,
     /// A projected value of a property.

@@ -26,7 +26,7 @@ pub(crate) type Nodes = u16;
 pub(crate) fn is_plain(event: &EventIds, parcels: &[(NodeId, Parcel<MessageId>)]) -> bool {
     let datagram =
         |(_, parcel): &(NodeId, Parcel<MessageId>)| matches!(parcel, Parcel::Datagram(_));
-    // Faults are none of these: they compete for a budget.
+    // Faults are none of these: they compete for an allowance.
     matches!(
         event,
         Event::Deliver { .. } | Event::Timer(_) | Event::Call(_)

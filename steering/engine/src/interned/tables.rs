@@ -3,7 +3,7 @@
 use hashbrown::HashSet;
 use rustc_hash::FxBuildHasher;
 
-use crate::interned::budget::Budgets;
+use crate::interned::allowance::Allowances;
 use crate::interned::id::{BundleId, Id, NodeStateId};
 use crate::interned::sleep::Nodes;
 use crate::model::fault::Fault;
@@ -84,7 +84,7 @@ pub(crate) enum Reach {
     Nobody,
     /// One other node.
     One,
-    /// Several nodes, or the budget.
+    /// Several nodes, or the allowance.
     Further,
 }
 
@@ -126,7 +126,7 @@ pub(crate) struct Tables {
     pub(crate) details: Vec<Details>,
     pub(crate) sends: Vec<Send>,
     pub(crate) deliveries: Deliveries,
-    pub(crate) budgets: Budgets,
+    pub(crate) allowances: Allowances,
 }
 
 /// What came of looking a step up.
@@ -134,7 +134,7 @@ pub(crate) struct Tables {
 pub(crate) enum Looked {
     /// The fingerprint of the state it leads to.
     Up(u64),
-    /// The fault budget does not allow it.
+    /// The fault allowance does not allow it.
     Spent,
     /// A delivery it causes was never computed.
     Unknown,
@@ -159,7 +159,7 @@ impl Range {
 }
 
 impl Tables {
-    pub(crate) fn new(budgets: Budgets) -> Self {
+    pub(crate) fn new(allowances: Allowances) -> Self {
         Self {
             mixed: Vec::new(),
             taken: HashSet::default(),
@@ -170,7 +170,7 @@ impl Tables {
             details: Vec::new(),
             sends: Vec::new(),
             deliveries: Deliveries::default(),
-            budgets,
+            allowances,
         }
     }
 
@@ -194,17 +194,17 @@ impl Tables {
         distinct
     }
 
-    /// Computes a state's fingerprint from scratch. The last word is the budget's.
+    /// Computes a state's fingerprint from scratch. The last word is the allowance's.
     // Not inlined, so that the sum stays in a register.
     #[inline(never)]
     pub(crate) fn fingerprint<W: Word>(&self, words: &[W]) -> u64 {
-        let (budget, nodes) = words
+        let (allowance, nodes) = words
             .split_last()
-            .expect("a state has at least its budget word");
-        let budget = self.budgets.mixed(budget.get());
+            .expect("a state has at least its allowance word");
+        let allowance = self.allowances.mixed(allowance.get());
         nodes
             .iter()
-            .fold(budget, |sum, word| sum ^ self.mixed[word.get() as usize])
+            .fold(allowance, |sum, word| sum ^ self.mixed[word.get() as usize])
     }
 
     /// Looks up where a step leads, by fingerprint only. `rest` is the fingerprint without the word of the step's node.
@@ -239,10 +239,10 @@ impl Tables {
         let details = &self.details[number as usize];
         if let Some(fault) = details.fault {
             let before = words[words.len() - 1].get();
-            let Some(after) = self.budgets.after(before, fault) else {
+            let Some(after) = self.allowances.after(before, fault) else {
                 return Looked::Spent;
             };
-            fingerprint ^= self.budgets.mixed(before) ^ self.budgets.mixed(after);
+            fingerprint ^= self.allowances.mixed(before) ^ self.allowances.mixed(after);
         }
         for send in self.sends_of(details) {
             let word = words[send.to as usize].get();
@@ -264,9 +264,9 @@ impl Tables {
             let next = self.deliveries.look(word.get(), send.bundle);
             *word = W::of(next.expect("the delivery was looked up before"));
         }
-        if let (Some(fault), Some(budget)) = (details.fault, words.last_mut()) {
-            let after = self.budgets.after(budget.get(), fault);
-            *budget = W::of(after.expect("the budget was looked up before"));
+        if let (Some(fault), Some(allowance)) = (details.fault, words.last_mut()) {
+            let after = self.allowances.after(allowance.get(), fault);
+            *allowance = W::of(after.expect("the allowance was looked up before"));
         }
     }
 

@@ -5,10 +5,10 @@
 
 use scry_protocol::NodeId;
 
-use crate::interned::budget::{BudgetTooLarge, Budgets};
+use crate::interned::allowance::{AllowanceTooLarge, Allowances};
 use crate::interned::content;
 use crate::interned::id::{
-    AgentId, BundleId, EventId, Id, InboxId, LinksId, LocalId, MessageId, NodeStateId, TossesId,
+    ActorId, BundleId, EventId, Id, InboxId, LinksId, LocalId, MessageId, NodeStateId, TossesId,
 };
 use crate::interned::intern::Interner;
 use crate::interned::judge::Finding;
@@ -48,7 +48,7 @@ pub struct World<T: ?Sized> {
     links: Interner<LinksId, Links>,
     inboxes: Interner<InboxId, Inbox<MessageId>>,
     states: Interner<NodeStateId, NodeState>,
-    agents: Interner<AgentId, (LocalId, Vec<NodeId>)>,
+    agents: Interner<ActorId, (LocalId, Vec<NodeId>)>,
     /// By receiver, so that numbers stay small where they are used as addresses.
     bundles: Vec<Interner<BundleId, BundleParts>>,
     events: Interner<EventId, EventIds>,
@@ -79,12 +79,12 @@ impl<S: Service> World<Typed<S>> {
     ///
     /// # Errors
     ///
-    /// When the fault budget is too large to number.
+    /// When the fault allowance is too large to number.
     pub fn of(
         start: &Simulation<S>,
         properties: Vec<Property<S>>,
-    ) -> Result<(Self, Vec<u32>), BudgetTooLarge> {
-        let budgets = Budgets::new(start.faults())?;
+    ) -> Result<(Self, Vec<u32>), AllowanceTooLarge> {
+        let allowances = Allowances::new(start.faults())?;
         let members: Vec<NodeId> = start.nodes().keys().copied().collect();
         let mut world = Self {
             transitions: Typed::new(start, properties),
@@ -96,7 +96,7 @@ impl<S: Service> World<Typed<S>> {
             events: Interner::default(),
             labels: Vec::new(),
             locals: Vec::new(),
-            tables: Tables::new(budgets),
+            tables: Tables::new(allowances),
             members,
         };
         let mut words: Vec<u32> = Vec::new();
@@ -129,7 +129,7 @@ impl<S: Service> World<Typed<S>> {
             };
             (id, node)
         });
-        let faults = self.tables.budgets.value(words[self.members.len()]);
+        let faults = self.tables.allowances.value(words[self.members.len()]);
         Simulation::from_nodes(setups, nodes.collect(), faults)
             .steered(self.transitions.steering().clone())
             .in_scope(self.transitions.scope())
@@ -345,11 +345,11 @@ impl<T: Transitions + ?Sized> World<T> {
                 .into_iter()
                 .map(Event::Call),
         );
-        let budgets = &self.tables.budgets;
+        let allowances = &self.tables.allowances;
         events.extend(
             faults
                 .into_iter()
-                .filter(|event| event.fault().is_some_and(|fault| budgets.allows(fault))),
+                .filter(|event| event.fault().is_some_and(|fault| allowances.allows(fault))),
         );
         events.into_iter().partition(|event| !event.is_internal())
     }

@@ -1,12 +1,12 @@
 //! How many faults of each kind a path may contain.
 //!
-//! What is left is part of the global state: two states that differ only in their budget have different futures.
+//! What is left is part of the global state: two states that differ only in their allowance have different futures.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// A kind of fault. Each has a budget of its own.
+/// A kind of fault. Each has an allowance of its own.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum Fault {
     /// A node loses its volatile state, and the peers it was connected to are told (unless the notice is late).

@@ -75,9 +75,9 @@ pub enum StepError {
         /// What.
         event: String,
     },
-    /// The budget of this fault is used up.
-    #[error("no {0} is left in the fault budget")]
-    NoBudget(Fault),
+    /// The allowance of this fault is used up.
+    #[error("no {0} is left in the fault allowance")]
+    NotAllowed(Fault),
 }
 
 impl<S: Service> Simulation<S> {
@@ -212,7 +212,7 @@ impl<S: Service> Simulation<S> {
         self.faults = faults;
     }
 
-    /// Lists what can happen at a node, budget aside, in the order every strategy uses.
+    /// Lists what can happen at a node, allowance aside, in the order every strategy uses.
     pub fn enabled(&self, id: NodeId) -> Vec<EventOf<S>> {
         let Some(node) = self.nodes.get(&id) else {
             return Vec::new();
@@ -364,7 +364,10 @@ impl<S: Service> Simulation<S> {
         };
         let before = self.nodes.get(id).ok_or(StepError::NoSuchNode(*id))?;
         let faults = match event.fault() {
-            Some(fault) => self.faults.after(fault).ok_or(StepError::NoBudget(fault))?,
+            Some(fault) => self
+                .faults
+                .after(fault)
+                .ok_or(StepError::NotAllowed(fault))?,
             None => self.faults,
         };
         let local_enabled = match event {

@@ -26,7 +26,7 @@ use crate::service::Service;
 
 /// What a filter does at a node.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Rule {
+pub struct NodeFilter {
     /// The node whose events it sees.
     pub node: NodeId,
     /// Which events.
@@ -38,12 +38,12 @@ pub struct Rule {
 /// The filters in force. Copies share one allocation.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Steering {
-    rules: Arc<Vec<Rule>>,
+    rules: Arc<Vec<NodeFilter>>,
 }
 
 impl Steering {
     /// Puts filters in force. Where several match an event, the first acts.
-    pub fn new(rules: Vec<Rule>) -> Self {
+    pub fn new(rules: Vec<NodeFilter>) -> Self {
         Self {
             rules: Arc::new(rules),
         }
@@ -64,7 +64,7 @@ impl Steering {
     }
 }
 
-impl Rule {
+impl NodeFilter {
     /// Tells whether it acts on an event at a node. An action that makes no sense for an event does not act on it.
     pub fn matches<S: Service>(&self, node: NodeId, event: &EventOf<S>) -> bool {
         if node != self.node || !self.matcher.admits(self.action) {

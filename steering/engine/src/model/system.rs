@@ -146,7 +146,7 @@ impl<S: Service> System<S> {
     ///
     /// When a line of the script cannot be carried out.
     pub fn start(&self) -> Result<(Simulation<S>, Vec<Step<S>>), ScriptError> {
-        // The script's own faults do not count, so it runs with a budget it cannot use up.
+        // The script's own faults do not count, so it runs with an allowance it cannot use up.
         let plenty = Faults {
             resets: 255,
             silent_resets: 255,

@@ -207,7 +207,7 @@ fn a_63_a_chain_of_twelve_consequences_is_followed_through_noise() {
     assert!(report.states < exhaustive.states);
 }
 
-/// Checks that value 9 is found with a fault budget, in a path that ends as told, and not without.
+/// Checks that value 9 is found with a fault allowance, in a path that ends as told, and not without.
 #[track_caller]
 fn exposes(
     faults: Faults,

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use scry_engine::property::Shape;
 use scry_engine::{Judgement, NodeId};
-use scry_properties::Rule;
+use scry_properties::CompiledProperty;
 
 use crate::oracle::interpret;
 use crate::zoo::{Animal, Phase, Role, Timer, Zoo, animals, by_parts, closed_animals, load, views};
@@ -30,7 +30,7 @@ fn expressions() -> Vec<(String, String)> {
     all
 }
 
-fn rules() -> Vec<Rule<Zoo>> {
+fn rules() -> Vec<CompiledProperty<Zoo>> {
     let set = load(CATALOGUE);
     set.always.into_iter().chain(set.eventually).collect()
 }
@@ -189,7 +189,7 @@ fn by_hand(name: &str, all: &[Animal]) -> Option<bool> {
 
 fn check(all: &[Animal]) -> Result<(), TestCaseError> {
     thread_local! {
-        static RULES: Vec<Rule<Zoo>> = rules();
+        static RULES: Vec<CompiledProperty<Zoo>> = rules();
     }
     RULES.with(|rules| {
         for (name, expression) in expressions() {

@@ -14,7 +14,7 @@ use scry_engine::model::event::{Event, EventOf, Step};
 use scry_engine::model::fault::Faults;
 use scry_engine::model::network::Parcel;
 use scry_engine::model::simulation::Simulation;
-use scry_engine::model::steering::{Rule, Steering};
+use scry_engine::model::steering::{NodeFilter, Steering};
 use scry_engine::property::Property;
 use scry_engine::service::Service;
 use scry_engine::timing::Clock;
@@ -220,7 +220,7 @@ impl<S: Service> Prover<'_, S> {
 
     /// Judges what the filter does from the start state on, off the path too: what it breaks, and what can come true no
     /// more.
-    fn judge_from_start(&mut self, rule: &Rule) -> Result<(), String> {
+    fn judge_from_start(&mut self, rule: &NodeFilter) -> Result<(), String> {
         let length = self.path.len();
         let steered = self
             .start

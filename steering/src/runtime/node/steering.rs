@@ -170,7 +170,9 @@ impl<S: Service> Node<S> {
             match request {
                 Request::Ended(ended) => self.release(ended.filter)?,
                 Request::Predicted(predicted) => self.predicted(*predicted)?,
-                Request::Rules(_) | Request::Surroundings(_) => self.inform_guard(request)?,
+                Request::CheckSettings(_) | Request::Surroundings(_) => {
+                    self.inform_guard(request)?
+                }
             }
         }
         Ok(())
@@ -188,7 +190,7 @@ impl<S: Service> Node<S> {
             Request::Surroundings(surroundings) => surroundings.answers,
             _ => None,
         };
-        if matches!(request, Request::Rules(_)) {
+        if matches!(request, Request::CheckSettings(_)) {
             // By other properties the node may look changed.
             self.watched = None;
             if let Some(hook) = &mut self.hook {
@@ -366,7 +368,7 @@ impl<S: Service> Node<S> {
         }
     }
 
-    /// Rules on a message; `content` is how it came over the wire, if it did. One that is offered `again` is no other event.
+    /// CheckSettings on a message; `content` is how it came over the wire, if it did. One that is offered `again` is no other event.
     pub(super) fn rule_on_message(
         &mut self,
         from: NodeId,
@@ -425,7 +427,7 @@ impl<S: Service> Node<S> {
         }))
     }
 
-    /// Rules on the news that the connections with a peer are lost.
+    /// CheckSettings on the news that the connections with a peer are lost.
     pub(super) fn rule_on_disconnect(&mut self, peer: NodeId, again: bool) -> Decision {
         // The hook may end filters by what it knows of the peer's messages.
         self.note_runs();

@@ -184,7 +184,7 @@ impl<S: Service> Family<S> {
 
     fn follow(&mut self) -> std::io::Result<()> {
         match read(&mut self.stream)? {
-            Order::Rules(text) => {
+            Order::CheckSettings(text) => {
                 self.properties = scry_properties::from_text(&text);
                 self.vetting.clear();
             }

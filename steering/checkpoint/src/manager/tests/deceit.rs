@@ -5,7 +5,7 @@ use scry_protocol::link::peer::{PeerMessage, Refused, Request, RequestId};
 use scry_protocol::snapshot::{Reason, Refusal};
 
 use super::*;
-use crate::allowance::{BELIEVED_MAX, START};
+use crate::leeway::{BELIEVED_MAX, START};
 
 fn far(number: u64) -> CheckpointNumber {
     CheckpointNumber::new(number).expect("in range")

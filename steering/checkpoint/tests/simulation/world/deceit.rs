@@ -1,6 +1,6 @@
 //! Liars, forgers, absurd disks and faulty clocks in the world, and whether it is well again after them.
 
-use scry_checkpoint::allowance;
+use scry_checkpoint::leeway;
 use scry_protocol::NodeId;
 use scry_protocol::link::host::{Renew, Renewed};
 use scry_protocol::snapshot::Missing;
@@ -52,8 +52,8 @@ impl World {
             true => {
                 // As the hook reads it. How far its last life was is on no disk any more.
                 let stored = lies::absurd_number(&mut self.chance);
-                assert!(!allowance::is_stored_plausible(stored), "{stored}");
-                allowance::of_clock_if_lost(FIRST_CLOCK_MS + now)
+                assert!(!leeway::is_stored_plausible(stored), "{stored}");
+                leeway::of_clock_if_lost(FIRST_CLOCK_MS + now)
             }
             false => born,
         };

@@ -131,10 +131,10 @@ impl Chunk {
     /// how many. In one pass without branches that are hard to guess, since most nodes are asleep or idle.
     #[inline(always)]
     fn survey<W: Word>(&mut self, tables: &Tables, words: &[W], asleep: Nodes) -> (u64, usize) {
-        let (budget, nodes) = words
+        let (allowance, nodes) = words
             .split_last()
-            .expect("a state has at least its budget word");
-        let mut fingerprint = tables.budgets.mixed(budget.get());
+            .expect("a state has at least its allowance word");
+        let mut fingerprint = tables.allowances.mixed(allowance.get());
         let (mut asleep, mut slept, mut movers) = (u32::from(asleep), 0, 0);
         for (node, word) in nodes.iter().enumerate() {
             let range = &tables.ranges[word.get() as usize];

@@ -1,42 +1,42 @@
-//! What is left of the fault budget, as one word of the global state.
+//! What is left of the fault allowance, as one word of the global state.
 
 use crate::model::fault::{Fault, Faults};
 use crate::model::handler::mix;
 
-/// How many different remainders a budget may have.
-pub const BUDGETS_MAX: usize = 1 << 16;
+/// How many different remainders an allowance may have.
+pub const ALLOWANCES_MAX: usize = 1 << 16;
 
-/// All remainders of one budget, numbered; the full budget is number 0.
+/// All remainders of one allowance, numbered; the full allowance is number 0.
 #[derive(Clone, Debug)]
-pub struct Budgets {
+pub struct Allowances {
     all: Vec<Faults>,
     next: Vec<[u32; Fault::ALL.len()]>,
     /// One spread word per remainder, apart from those of node states.
     mixed: Vec<u64>,
 }
 
-/// Why a budget cannot be explored.
+/// Why an allowance cannot be explored.
 #[derive(Debug, Eq, PartialEq, thiserror::Error)]
 #[error(
-    "the fault budget has {0} different remainders, more than {BUDGETS_MAX}: allow fewer faults"
+    "the fault allowance has {0} different remainders, more than {ALLOWANCES_MAX}: allow fewer faults"
 )]
-pub struct BudgetTooLarge(usize);
+pub struct AllowanceTooLarge(usize);
 
 const SPENT: u32 = u32::MAX;
 
-impl Budgets {
+impl Allowances {
     /// Numbers the remainders.
     ///
     /// # Errors
     ///
     /// When there are too many.
-    pub fn new(full: Faults) -> Result<Self, BudgetTooLarge> {
+    pub fn new(full: Faults) -> Result<Self, AllowanceTooLarge> {
         let count = Fault::ALL
             .iter()
             .map(|&fault| usize::from(full.left(fault)) + 1)
             .product();
-        if count > BUDGETS_MAX {
-            return Err(BudgetTooLarge(count));
+        if count > ALLOWANCES_MAX {
+            return Err(AllowanceTooLarge(count));
         }
         let mut all = vec![full];
         let mut at = 0;
@@ -100,24 +100,24 @@ mod tests {
             breaks: 1,
             ..Faults::NONE
         };
-        let budgets = Budgets::new(full).expect("six remainders");
-        assert_eq!(budgets.all.len(), 6);
-        let once = budgets.after(0, Fault::Reset).expect("two resets");
+        let allowances = Allowances::new(full).expect("six remainders");
+        assert_eq!(allowances.all.len(), 6);
+        let once = allowances.after(0, Fault::Reset).expect("two resets");
         assert_eq!(
-            budgets.value(once),
+            allowances.value(once),
             Faults {
                 resets: 1,
                 breaks: 1,
                 ..Faults::NONE
             }
         );
-        let twice = budgets.after(once, Fault::Reset).expect("one reset");
-        assert_eq!(budgets.after(twice, Fault::Reset), None);
-        assert_eq!(budgets.after(0, Fault::Loss), None);
+        let twice = allowances.after(once, Fault::Reset).expect("one reset");
+        assert_eq!(allowances.after(twice, Fault::Reset), None);
+        assert_eq!(allowances.after(0, Fault::Loss), None);
     }
 
     #[test]
-    fn a_budget_with_too_many_remainders_is_refused() {
+    fn an_allowance_with_too_many_remainders_is_refused() {
         let full = Faults {
             resets: 255,
             silent_resets: 255,
@@ -126,6 +126,6 @@ mod tests {
             duplicates: 255,
             late_starts: 255,
         };
-        assert!(Budgets::new(full).is_err());
+        assert!(Allowances::new(full).is_err());
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-/// An allowance that fills up with time, in thousandths of whatever is counted.
+/// A rate limit, as a bucket that fills up with time, in thousandths of whatever is counted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bucket {
     per_second: u64,
@@ -32,7 +32,7 @@ impl Bucket {
         }
     }
 
-    /// Takes something off if anything is left, and tells whether it was. Something larger than the whole allowance is
+    /// Takes something off if anything is left, and tells whether it was. Something larger than the whole bucket is
     /// possible too, and is paid for afterwards.
     pub(crate) fn take(&mut self, now_ms: u64, cost: u64) -> bool {
         let is_allowed = self.wait_ms(now_ms) == 0;

@@ -29,7 +29,7 @@ pub const FOLLOWED_MAX: u64 = 1 << 61;
 pub const YIELD_AHEAD: u64 = 1 << 20;
 
 /// Whoever hears from a member whose number is not believed goes so far ahead, at most once in [`LEAP_MS`]: above what the
-/// others can be at that have been in touch with it. That is within what time adds to their allowances.
+/// others can be at that have been in touch with it. That is within what time adds to their leeways.
 pub const LEAP: u64 = 1 << 20;
 /// How often at most.
 pub const LEAP_MS: u64 = LEAP / PER_MS;
@@ -61,14 +61,14 @@ pub fn is_far(low: CheckpointNumber, high: CheckpointNumber) -> bool {
     high.get() > BELIEVED_MAX && high.get().saturating_sub(low.get()) > START
 }
 
-/// What is left of a node's allowance.
+/// What is left of a node's leeway.
 #[derive(Clone, Copy, Debug)]
-pub struct Allowance {
+pub struct Leeway {
     left: u64,
     at: Time,
 }
 
-impl Allowance {
+impl Leeway {
     /// Begins with all of it.
     pub const fn new(now: Time) -> Self {
         Self {
@@ -115,10 +115,10 @@ mod tests {
     #[test]
     fn what_clocks_and_disks_bring_about_is_always_followed() {
         let now = Time::from_millis(7);
-        let mut allowance = Allowance::new(now);
+        let mut leeway = Leeway::new(now);
         for clock_ms in [0, 5, 1_790_000_000_000, 253_402_300_799_000, u64::MAX] {
             for born in [of_clock(clock_ms), of_clock_if_lost(clock_ms)] {
-                assert!(allowance.take(now, number(1), born), "{clock_ms}: {born}");
+                assert!(leeway.take(now, number(1), born), "{clock_ms}: {born}");
                 assert!(!is_far(number(1), born));
                 assert!(is_stored_plausible(born));
             }
@@ -128,28 +128,28 @@ mod tests {
     #[test]
     fn whoever_was_cut_off_catches_up() {
         let now = Time::from_millis(7);
-        let mut allowance = Allowance::new(now);
+        let mut leeway = Leeway::new(now);
         let far = number(BELIEVED_MAX + START);
-        assert!(is_stored_plausible(far) && allowance.take(now, number(1), far));
+        assert!(is_stored_plausible(far) && leeway.take(now, number(1), far));
         // Ten days alone, while the others took a thousand a second.
         let later = now.after_millis(864_000_000);
         let ahead = far.ahead(864_000_000).expect("in range");
-        assert!(allowance.take(later, far, ahead));
+        assert!(leeway.take(later, far, ahead));
     }
 
     #[test]
     fn what_is_used_up_grows_again_with_time_only() {
         let now = Time::from_millis(0);
-        let mut allowance = Allowance::new(now);
+        let mut leeway = Leeway::new(now);
         let at = |ahead| number(BELIEVED_MAX + ahead);
-        assert!(!allowance.take(now, at(5), CheckpointNumber::MAX));
-        assert!(allowance.take(now, at(5), at(5 + START)));
-        assert!(!allowance.take(now, at(5), at(6)));
+        assert!(!leeway.take(now, at(5), CheckpointNumber::MAX));
+        assert!(leeway.take(now, at(5), at(5 + START)));
+        assert!(!leeway.take(now, at(5), at(6)));
         let later = now.after_millis(1);
-        assert!(allowance.take(later, at(5), at(5 + PER_MS)));
-        assert!(!allowance.admits(later, at(5), at(6)));
+        assert!(leeway.take(later, at(5), at(5 + PER_MS)));
+        assert!(!leeway.admits(later, at(5), at(6)));
         assert!(
-            allowance.take(later, at(9), at(3)),
+            leeway.take(later, at(9), at(3)),
             "who is behind moves nobody"
         );
     }
