@@ -3,6 +3,7 @@
 mod configuration;
 mod failures;
 mod names;
+mod tested;
 
 use crate::text;
 
