@@ -1,8 +1,8 @@
 //! The search beside a running service: a snapshot in, violations and their remedies out.
 //!
-//! One [`Job`] is one run (DESIGN §8): restore the snapshot, replay past paths and say at once which still err, search
-//! for consequences, prove a remedy for each violation as it is found, report. Nothing here reads a clock or a socket;
-//! the [`Shell`] does.
+//! One [`Job`] is one run: restore the snapshot, replay past paths and say at once which still err, search for
+//! consequences, prove a remedy for each violation as it is found, report. ARCHITECTURE.md has the way from the host to
+//! here and back ("A run, from host to filter"). Nothing here reads a clock or a socket; the [`Shell`] does.
 //!
 //! | module | what it holds |
 //! |---|---|

@@ -136,7 +136,7 @@ mod tests {
         })
     }
 
-    /// Stamps 3, 5, 9 of ten bytes each, as in the requirements.
+    /// Stamps 3, 5, 9 of ten bytes each.
     fn three(quota_bytes: usize) -> Store {
         let mut store = Store::new(quota_bytes);
         for (after, number) in [(2, 3), (3, 5), (5, 9)] {

@@ -1,8 +1,8 @@
-//! The interned world: every value has one integer, every handler runs once (DESIGN §5).
+//! The interned world: every value has one integer, every handler runs once.
 //!
 //! A global state is a vector of one `u32` per node plus one for the fault allowance. What happens at a node depends on
 //! that node's word alone, so its successors are computed once and kept; a step of the search is a look-up, a patch of
-//! one or a few words, and an update of the fingerprint.
+//! one or a few words, and an update of the fingerprint. ARCHITECTURE.md says more ("The world in integers").
 //!
 //! | module | what it holds |
 //! |---|---|

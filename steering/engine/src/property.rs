@@ -1,7 +1,7 @@
 //! Properties: what must hold in every state, declared by shape so that the engine can remember what it has judged.
 //!
 //! A property sees nodes, never the network (E-10). By its shape it is judged once per local state, once per pair of
-//! projected values, or once per tuple of projected values, however many global states contain them (DESIGN §6).
+//! projected values, or once per tuple of projected values, however many global states contain them.
 //! A property that depends on something a partial view does not show is [`Judgement::Unknown`], never violated.
 //!
 //! # Views that do not show every node

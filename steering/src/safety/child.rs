@@ -2,9 +2,9 @@
 //! pipe until the deadline.
 //!
 //! The child computes, writes its verdict and leaves by `_exit`: it runs no destructors and touches no descriptor but the
-//! pipe, since everything else belongs to its parent (LIMITS.md, the traps of fork). In a host with threads the child may
-//! find a lock taken for good; then the deadline ends it, and the event runs unchecked. Nobody waits for a child that has
-//! given its verdict: it is reaped before the next one is forked.
+//! pipe, since everything else belongs to its parent: what it flushed, closed or removed there would happen twice. In a
+//! host with threads the child may find a lock taken for good; then the deadline ends it, and the event runs unchecked.
+//! Nobody waits for a child that has given its verdict: it is reaped before the next one is forked.
 
 #![expect(
     unsafe_code,

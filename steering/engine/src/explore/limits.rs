@@ -1,4 +1,5 @@
-//! When a search stops: counts only. Whoever has a clock turns time into steps (STYLE §2).
+//! When a search stops: counts only, so that the same search ends in the same place. Whoever has a clock turns time into
+//! steps.
 
 use std::fmt;
 

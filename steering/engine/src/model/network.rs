@@ -1,7 +1,7 @@
 //! What is between the nodes: connections as each end sees them, and messages on their way.
 //!
-//! Both live at a node, never between two, so that a reset, a lost notice or a stale connection is a step of one node
-//! (DESIGN §5). The rules are TCP's and UDP's, as far as a service can tell:
+//! Both live at a node, never between two, so that a reset, a lost notice or a stale connection is a step of one node.
+//! The rules are TCP's and UDP's, as far as a service can tell:
 //!
 //! - A connection exists at its opener from the first send on, at the other end from the first receipt on.
 //! - A message on a connection the receiver has no memory of is refused, and the refusal comes back as a notice; so a

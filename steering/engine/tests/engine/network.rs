@@ -1,4 +1,4 @@
-//! Connections, resets and notices, step by step on plain values and in the engine.
+//! Connections, resets and notices (A-5, A-69…A-72), step by step on plain values and in the engine.
 
 use scry_engine::model::Event;
 use scry_engine::{Act, Faults, Limits, Options, Simulation, Strategy, System};
