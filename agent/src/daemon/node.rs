@@ -21,7 +21,7 @@ use super::switches::{Hold, ModeBy};
 use super::{Ask, Fact, SnapshotSummary, Status, ready};
 use crate::certificate::{Event, Info, News, moment, now_s};
 use crate::configuration::Loaded;
-use crate::leeway::Folding;
+use crate::rate_limit::Folding;
 use crate::link::checker::Checker;
 use crate::link::host::HostLink;
 use crate::link::peers::{KeptOut, Peers};

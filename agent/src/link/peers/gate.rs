@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use crate::leeway::Bucket;
+use crate::rate_limit::Bucket;
 
 /// How many addresses are told apart.
 const ADDRESSES_MAX: usize = 1024;

@@ -10,7 +10,7 @@ use tracing::{info, warn};
 
 use super::{Shared, lock};
 use crate::daemon::Fact;
-use crate::leeway::Folding;
+use crate::rate_limit::Folding;
 
 /// Over which time lines are folded.
 const INTERVAL_MS: u64 = 60_000;

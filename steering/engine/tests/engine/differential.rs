@@ -9,12 +9,12 @@ use scry_engine::timing::Clock;
 use scry_engine::{Limits, NodeId, Options, Property, Search, Service, Simulation, Strategy};
 
 use crate::reference::{confirm, essence, explore, lengths, run};
-use crate::table::{ANYTHING, NodeFilter, Table, Tastes, rules, starts};
+use crate::table::{ANYTHING, Rule, Table, Tastes, rules, starts};
 
 /// How many states a generated system may have before it is cut off at a depth.
 const STATES_MAX: usize = 1_200;
 
-fn properties(rules: &[NodeFilter]) -> Vec<Property<Table>> {
+fn properties(rules: &[Rule]) -> Vec<Property<Table>> {
     let numbered = rules.iter().enumerate();
     numbered.map(|(name, rule)| rule.property(name)).collect()
 }
