@@ -21,11 +21,11 @@ use super::switches::{Hold, ModeBy};
 use super::{Ask, Fact, SnapshotSummary, Status, ready};
 use crate::certificate::{Event, Info, News, moment, now_s};
 use crate::configuration::Loaded;
-use crate::rate_limit::Folding;
 use crate::link::checker::Checker;
 use crate::link::host::HostLink;
 use crate::link::peers::{KeptOut, Peers};
 use crate::notify::Notifier;
+use crate::rate_limit::Folding;
 
 /// Who waits for a snapshot.
 type SnapshotWaiter = oneshot::Sender<Result<SnapshotSummary, String>>;

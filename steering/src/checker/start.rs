@@ -81,7 +81,7 @@ pub fn restore<S: Service>(
 ) -> Result<Start<S>, StartError> {
     let (start, numbers) = numbering(BTreeMap::new(), || restore_nodes(snapshot, faults));
     let (mut start, readings) = start?;
-    let moments = moments_of(&start.state, &readings, &numbers, clock);
+    let moments = moments_of(snapshot, &start.state, &readings, &numbers, clock);
     start.state = start.state.with_moments(moments);
     Ok(start)
 }
@@ -144,6 +144,7 @@ fn restore_nodes<S: Service>(
 
 /// Lays out when what the checkpoints show happened; nothing if the clocks contradict each other.
 fn moments_of<S: Service>(
+    snapshot: &Snapshot,
     state: &Simulation<S>,
     readings: &ReadingsOf,
     numbers: &BTreeMap<u64, Origin>,
@@ -191,6 +192,12 @@ fn moments_of<S: Service>(
                 .for_each(|origin| restore(origin, false));
         }
     }
+    // Last, since stamps and timers are older than what last happened to a node, not than its state.
+    let ages = snapshot.members.iter();
+    moments.gathered(
+        ages.map(|member| (member.node, member.age_ms)),
+        snapshot.elapsed_ms,
+    );
     moments.is_possible().then_some(moments)
 }
 

@@ -67,7 +67,7 @@ pub(crate) enum Answer {
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Moments<T> {
     zone: Zone,
-    /// When the state of a node was taken, until something happens there.
+    /// When the state of a node was taken or something last happened there, until something happens on the path.
     floors: BTreeMap<NodeId, usize>,
     armed: BTreeMap<(NodeId, T), Armed>,
     stamps: BTreeMap<Origin, Mark>,
@@ -181,6 +181,28 @@ impl<T: Clone + Ord> Moments<T> {
         let floors: Vec<usize> = self.floors.values().copied().collect();
         for floor in floors {
             self.zone.require(floor, NOW, 0);
+        }
+    }
+
+    /// Says that the states of some nodes were so old, in milliseconds, when they were gathered, and a state has up to `way`
+    /// more behind it. Nothing else happened to a node until its state was taken; so what happens to it from now on is later
+    /// than what last happened to the others, as far as states are of one age.
+    pub fn gathered(&mut self, ages: impl IntoIterator<Item = (NodeId, u64)>, way: u64) {
+        let way = way.min(MS_MAX) as i64;
+        let gathered = self.zone.add();
+        let mut taken = Vec::new();
+        for (node, age) in ages {
+            let age = age.min(MS_MAX) as i64;
+            if let Some(&floor) = self.floors.get(&node) {
+                self.zone.require(gathered, floor, age);
+                taken.push((node, floor, age));
+            }
+        }
+        for (node, floor, age) in taken {
+            let at = self.zone.add();
+            self.zone.require(at, floor, 0);
+            self.zone.require(at, gathered, -(age + way));
+            self.floors.insert(node, at);
         }
     }
 
@@ -429,5 +451,45 @@ pub(crate) fn meaning(asked: &Asked, mark: impl Fn(Origin) -> Option<Mark>) -> A
         (None, _) => Answer::Nothing,
         (Some(mark), true) => Answer::AtLeast(mark, after),
         (Some(mark), false) => Answer::AtMost(mark, after - 1),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const IDLE: NodeId = NodeId::new(1);
+    const BUSY: NodeId = NodeId::new(2);
+
+    /// How long after the last event of the busy node, at least, the idle one can act that last did something two seconds
+    /// before it.
+    fn acts_after(idle_age: u64, busy_age: u64, way: u64) -> i64 {
+        let mut moments: Moments<u8> = Moments::new();
+        moments.restore(IDLE, []);
+        moments.restore(BUSY, [(0, 10_000)]);
+        moments.relate(BUSY, IDLE, 2_000, 0);
+        moments.begin();
+        moments.gathered([(IDLE, idle_age), (BUSY, busy_age)], way);
+        assert!(moments.is_possible());
+        moments.happen_freely(&Happened {
+            node: IDLE,
+            fired: None,
+            reset: false,
+            timed: None,
+            left: &[],
+        });
+        let busy = moments.armed()[&(BUSY, 0)].at;
+        -moments.zone().bound(busy, NOW)
+    }
+
+    #[test]
+    fn a_node_that_was_idle_when_its_state_was_taken_acts_after_that() {
+        assert_eq!(acts_after(0, 0, 0), 0);
+        // An answer that was under way for a while is as much older.
+        assert_eq!(acts_after(0, 0, 30), -30);
+        assert_eq!(acts_after(500, 0, 30), -530);
+        assert_eq!(acts_after(0, 500, 30), 470);
+        // It cannot act before it last did.
+        assert_eq!(acts_after(10_000, 0, 0), -2_000);
     }
 }
