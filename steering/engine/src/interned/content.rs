@@ -74,7 +74,10 @@ mod tests {
     #[test]
     fn what_is_written_down_here_stays() {
         // Others may keep fingerprints: a change here is a change of a format.
-        assert_eq!(fingerprint_of(&(1u32, "two", [3u64, 4])), 0);
+        assert_eq!(
+            fingerprint_of(&(1u32, "two", [3u64, 4])),
+            8_278_285_181_178_073_516
+        );
     }
 
     #[test]
