@@ -369,7 +369,10 @@ mod tests {
             assert_eq!(strategy.name().parse(), Ok(strategy));
             assert!(strategy.settings().len() <= SETTINGS_MAX);
         }
-        let unknown = "depht".parse::<Strategy>().unwrap_err().to_string();
+        let unknown = "depht"
+            .parse::<Strategy>()
+            .expect_err("no such")
+            .to_string();
         assert!(
             unknown.starts_with("there is no strategy `depht`; there are exhaustive, "),
             "{unknown}"
@@ -379,14 +382,14 @@ mod tests {
         assert_eq!(off, Ok(Settings::of(&[("pruning", 0)])));
         let wrong = strategy
             .set(Settings::default(), "pruning", "no")
-            .unwrap_err();
+            .expect_err("it is refused");
         assert_eq!(
             wrong.to_string(),
             "`pruning` of consequence is `on` or `off`, not `no`"
         );
         let other = Strategy::EXHAUSTIVE
             .set(Settings::default(), "pruning", "off")
-            .unwrap_err();
+            .expect_err("it is refused");
         assert_eq!(
             other.to_string(),
             "exhaustive has no setting `pruning`; it has none"
