@@ -55,7 +55,7 @@ use scry_protocol::link::checker::{
     AgentToChecker, Budget, CheckerToAgent, Clock, Faults, Job, Order,
 };
 use scry_protocol::link::host::{
-    AgentToHost, Failure, Hello, HostToAgent, Isolate, Outcome, PropertyMode, Rules, Stats,
+    AgentToHost, CheckSettings, Failure, Hello, HostToAgent, Isolate, Outcome, PropertyMode, Stats,
     Suspicion, Switches, Welcome,
 };
 use scry_protocol::link::peer::PeerMessage;
@@ -256,7 +256,7 @@ pub struct Counts {
     /// Past paths replayed.
     pub replays: u64,
     /// Past paths that still led to a violation.
-    pub replays_erring: u64,
+    pub replays_confirmed: u64,
     /// Filters installed, renewals not counted.
     pub filters_installed: u64,
     /// Filters renewed.
@@ -545,7 +545,7 @@ impl Controller {
         self.expire_told(now);
     }
 
-    /// Learns that the options are others now. Rules go to the host at once, the rest counts from the next run on. What an
+    /// Learns that the options are others now. CheckSettings go to the host at once, the rest counts from the next run on. What an
     /// operator set at run time stays for the properties whose own modes are as before.
     pub fn handle_options(&mut self, now: Time, options: Options) {
         let mode = options.mode;
@@ -653,7 +653,7 @@ impl Controller {
         if self.host.is_none() {
             return;
         }
-        let rules = Rules {
+        let rules = CheckSettings {
             properties: self.options.properties.clone(),
             modes: self.own_modes(),
             isolate: self.options.isolate,

@@ -10,12 +10,11 @@
 //! | `daemon` | the agent as it runs |
 //! | `files` | reading what somebody named |
 //! | `link` | sockets and processes around it |
-//! | `allowance` | how much somebody may do in a time |
+//! | `rate_limit` | how much somebody may do in a time |
 //! | `admin` | the local interface of operators |
 //! | `notify` | the service manager |
 
 mod admin;
-mod allowance;
 mod certificate;
 mod commands;
 mod configuration;
@@ -27,6 +26,7 @@ pub mod fuzzing;
 mod link;
 pub mod log;
 mod notify;
+mod rate_limit;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

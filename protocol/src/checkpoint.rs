@@ -26,7 +26,7 @@ pub struct Body(#[serde(with = "limit::Bytes::<BODY_BYTES_MAX>")] Arc<[u8]>);
 pub struct Content {
     /// Which life of the node.
     pub incarnation: Incarnation,
-    /// The number of that life's first checkpoint: no former life of the node ever had a number as great.
+    /// The number of that life's first checkpoint: no earlier incarnation of the node ever had a number as great.
     pub born: CheckpointNumber,
     /// What lies in the node's past.
     pub past: Past,

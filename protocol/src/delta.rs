@@ -1,9 +1,9 @@
 //! Differences between checkpoints: copy what the base has, insert what it has not.
 //!
 //! The matcher indexes the base by fixed blocks and looks at every position of the target, so that a field that grew
-//! shifts the rest without costing more than itself (LIMITS: as small as zstd on states of a few KiB, at a tenth of the
-//! time). A difference names its base and its result by digest: applied to the wrong base it is refused, never a wrong
-//! state.
+//! shifts the rest without costing more than itself. On states of a few KiB a difference is as small as one by zstd, and
+//! takes a tenth of the time. It names its base and its result by digest: applied to the wrong base it is refused, never
+//! a wrong state.
 //!
 //! An encoded difference is a run of steps, each an insert and then a copy from the base:
 //!

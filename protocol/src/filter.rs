@@ -1,7 +1,7 @@
 //! What a host is asked to block, for how long and why.
 //!
-//! A filter is a lease: it ends by itself, and the hook that holds it needs nobody to tell it so (DESIGN §8). Its
-//! actions are behaviours a network could show anyway.
+//! A filter is a lease: it ends by itself, and the hook that holds it needs nobody to tell it so: an agent that is gone or
+//! hangs leaves none behind. What a filter does to an event is what a network could do anyway.
 
 use serde::{Deserialize, Serialize};
 

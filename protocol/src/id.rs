@@ -114,7 +114,7 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Names one life of a node, so that what a former life sent or received is never taken for the present one's.
+    /// Names one life of a node, so that what an earlier incarnation sent or received is never taken for the present one's.
     ///
     /// Only the node itself begins lives. Which of two came later is said by [`is_after`](Self::is_after), never by `<`.
     Incarnation shown as "life ";

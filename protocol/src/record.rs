@@ -222,7 +222,7 @@ kinds! {
         /// The property it led to a violation of.
         property: String,
         /// Whether it still does.
-        errs: bool,
+        confirmed: bool,
         /// How many filters were proved to prevent it.
         remedies: u32,
         /// The neighbor that shared it, if one did.
@@ -524,7 +524,7 @@ impl From<&Missing> for Absent {
 /// Says in words what a filter does, and to what: `drop Join from n13 to n1`.
 pub fn describe(filter: &Filter) -> String {
     let only = |content: &Option<crate::Digest>| match content {
-        Some(_) => " of one content",
+        Some(_) => " with this content",
         None => "",
     };
     let (what, content) = match &filter.matcher {

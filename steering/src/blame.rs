@@ -1,9 +1,7 @@
-//! Whose state a process is working on, written where it can be read after the process has died.
+//! The memory in which it is [noted](scry_engine::blame) whose state a process is working on.
 //!
-//! A state may come from another node, and what the service's own code does with it is not known: it may panic, abort, use
-//! up the stack or never end. Where it may take a process down, that is a process made for the purpose, and whoever made it
-//! has to know which node's state it was. So the process notes what it does in memory that both share: a store or two for
-//! each call of the service's code. Where nobody shares such memory nothing is noted.
+//! Where the service's code may take a process down, that is a process made for the purpose, and whoever made it has to know
+//! which node's state it was. So both share memory.
 
 #![expect(
     unsafe_code,
@@ -12,97 +10,14 @@
 
 use std::fs::File;
 use std::os::fd::{AsRawFd, RawFd};
-use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use nix::libc;
-use scry_protocol::NodeId;
+use scry_engine::blame;
+pub use scry_engine::blame::{BLAME_BYTES, Blame, Phase, THREADS_MAX};
+pub(crate) use scry_engine::blame::{on, present, take};
 
 /// The environment variable that tells a checker the descriptor of the file it notes in.
 pub const BLAME_VARIABLE: &str = "SCRY_CHECKER_BLAME";
-/// How many threads can be told apart. Others note nothing.
-pub const THREADS_MAX: usize = 64;
-/// How many words a thread notes.
-const WORDS: usize = 2;
-/// How long the file is.
-pub const BLAME_BYTES: usize = THREADS_MAX * WORDS * size_of::<u64>();
-
-/// What is being done.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Phase {
-    /// A state is read.
-    Reading,
-    /// A handler runs on it.
-    Handling,
-    /// The property of this position looks at it.
-    Judging(u32),
-}
-
-/// What a thread was doing.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Blame {
-    /// What.
-    pub phase: Phase,
-    /// On whose state; `None` if on everybody's.
-    pub node: Option<NodeId>,
-}
-
-/// The position of a property that nobody has to know.
-pub const SOME_PROPERTY: u32 = u32::MAX >> 2;
-
-impl Blame {
-    /// In order: a bit that is always set, two for what is done, one for whether there is a node; the property's position.
-    /// The second word is the node.
-    fn words(self) -> [u64; WORDS] {
-        let (phase, property) = match self.phase {
-            Phase::Reading => (0, 0),
-            Phase::Handling => (1, 0),
-            Phase::Judging(property) => (2, property),
-        };
-        let node = self.node.map_or(0, NodeId::get);
-        let first = 1
-            | phase << 1
-            | u64::from(self.node.is_some()) << 3
-            | u64::from(property.min(SOME_PROPERTY)) << 4;
-        [first, u64::from(node)]
-    }
-
-    fn from_words([first, node]: [u64; WORDS]) -> Option<Self> {
-        if first & 1 == 0 {
-            return None;
-        }
-        let property = u32::try_from(first >> 4).unwrap_or(SOME_PROPERTY);
-        let phase = match first >> 1 & 3 {
-            0 => Phase::Reading,
-            1 => Phase::Handling,
-            _ => Phase::Judging(property),
-        };
-        let node = u32::try_from(node).ok().map(NodeId::new);
-        Some(Self {
-            phase,
-            node: node.filter(|_| first >> 3 & 1 == 1),
-        })
-    }
-
-    /// Reads what the threads of a process were doing, from the bytes of the file.
-    pub fn all_from(bytes: &[u8]) -> Vec<Self> {
-        let (words, _) = bytes.as_chunks::<8>();
-        let words: Vec<u64> = words.iter().map(|&word| u64::from_le_bytes(word)).collect();
-        let (threads, _) = words.as_chunks::<WORDS>();
-        threads
-            .iter()
-            .filter_map(|&words| Self::from_words(words))
-            .collect()
-    }
-}
-
-/// Where this process notes; null if it does not.
-static PAGE: AtomicPtr<AtomicU64> = AtomicPtr::new(std::ptr::null_mut());
-static THREADS: AtomicU32 = AtomicU32::new(0);
-
-thread_local! {
-    /// Which of the places is this thread's.
-    static PLACE: usize = THREADS.fetch_add(1, Ordering::Relaxed) as usize;
-}
 
 /// Shares memory with the children this process will fork; once is enough.
 ///
@@ -127,7 +42,7 @@ pub(crate) fn share_by_file(file: &File) -> std::io::Result<()> {
 }
 
 fn map(file: RawFd, flags: libc::c_int) -> std::io::Result<()> {
-    if !PAGE.load(Ordering::Acquire).is_null() {
+    if blame::is_noted() {
         return Ok(());
     }
     // SAFETY: the kernel chooses a place where nothing is mapped, and the mapping is never taken back.
@@ -144,86 +59,16 @@ fn map(file: RawFd, flags: libc::c_int) -> std::io::Result<()> {
     if page == libc::MAP_FAILED {
         return Err(std::io::Error::last_os_error());
     }
-    PAGE.store(page.cast(), Ordering::Release);
+    // SAFETY: the mapping has `BLAME_BYTES` bytes, any of which make words, is aligned to a page, and stays.
+    let memory = unsafe { std::slice::from_raw_parts(page.cast(), BLAME_BYTES / size_of::<u64>()) };
+    blame::note_in(memory);
     Ok(())
-}
-
-#[inline]
-fn place() -> Option<&'static [AtomicU64; WORDS]> {
-    let page = PAGE.load(Ordering::Acquire);
-    if page.is_null() {
-        return None;
-    }
-    let place = PLACE.try_with(|place| *place).ok()?;
-    if place >= THREADS_MAX {
-        return None;
-    }
-    // SAFETY: the mapping has `BLAME_BYTES` bytes of zeros or of words that were noted, is aligned to a page, and stays.
-    Some(unsafe { &*page.add(place * WORDS).cast::<[AtomicU64; WORDS]>() })
-}
-
-/// Does something with a node's state, and notes that for as long as it takes.
-#[inline]
-pub(crate) fn on<R>(phase: Phase, node: Option<NodeId>, work: impl FnOnce() -> R) -> R {
-    let Some(place) = place() else {
-        return work();
-    };
-    let before = [
-        place[0].load(Ordering::Relaxed),
-        place[1].load(Ordering::Relaxed),
-    ];
-    store(place, Blame { phase, node }.words());
-    let result = work();
-    // If it panicked instead, what is noted stays: whoever catches the panic may ask.
-    store(place, before);
-    result
-}
-
-/// Says what this thread is doing, or was when it last panicked.
-pub(crate) fn present() -> Option<Blame> {
-    let place = place()?;
-    Blame::from_words([
-        place[0].load(Ordering::Relaxed),
-        place[1].load(Ordering::Relaxed),
-    ])
-}
-
-/// Says what a child was doing on the thread that this one forked it from, and forgets it.
-pub(crate) fn take() -> Option<Blame> {
-    let blame = present();
-    if let Some(place) = place() {
-        store(place, [0; WORDS]);
-    }
-    blame
-}
-
-#[inline]
-fn store(place: &[AtomicU64; WORDS], words: [u64; WORDS]) {
-    // Little-endian in the file. A process that is gone can no longer be overtaken, so no order is needed.
-    place[1].store(words[1].to_le(), Ordering::Relaxed);
-    place[0].store(words[0].to_le(), Ordering::Relaxed);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn check(blame: Blame) {
-        let words = blame.words();
-        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-        assert_eq!(Blame::all_from(&bytes), [blame]);
-    }
-
-    #[test]
-    fn what_is_noted_is_read() {
-        let node = Some(NodeId::new(u32::MAX));
-        for phase in [Phase::Reading, Phase::Handling, Phase::Judging(7)] {
-            check(Blame { phase, node });
-            check(Blame { phase, node: None });
-        }
-        assert_eq!(Blame::all_from(&[0; BLAME_BYTES]), []);
-        assert_eq!(Blame::all_from(b"garbage"), []);
-    }
+    use scry_protocol::NodeId;
 
     #[test]
     fn a_child_that_dies_leaves_what_it_did() {

@@ -7,10 +7,11 @@
 use scry_protocol::{Content, Incarnation, NodeId};
 use serde::{Deserialize, Serialize};
 
-use crate::model::handler::{Local, in_silence};
-use crate::model::network::Connection;
-use crate::runtime::run::{Panicked, caught};
-use crate::service::Service;
+use scry_engine::model::handler::Local;
+use scry_engine::model::network::Connection;
+use scry_engine::panics::in_silence;
+use scry_engine::panics::{Panicked, caught};
+use scry_engine::service::Service;
 
 /// A running node.
 #[derive(Clone, Debug, Eq, PartialEq)]

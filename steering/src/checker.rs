@@ -1,8 +1,8 @@
 //! The search beside a running service: a snapshot in, violations and their remedies out.
 //!
-//! One [`Job`] is one run (DESIGN §8): restore the snapshot, replay past paths and say at once which still err, search
-//! for consequences, prove a remedy for each violation as it is found, report. Nothing here reads a clock or a socket;
-//! the [`Shell`] does.
+//! One [`Job`] is one run: restore the snapshot, replay past paths and say at once which still err, search for
+//! consequences, prove a remedy for each violation as it is found, report. ARCHITECTURE.md has the way from the host to
+//! here and back ("A run, from host to filter"). Nothing here reads a clock or a socket; the [`Shell`] does.
 //!
 //! | module | what it holds |
 //! |---|---|
@@ -37,17 +37,16 @@ use crate::blame;
 use crate::checker::remedy::{ProofTime, Prover, Remedies};
 use crate::checker::replay::Replay;
 use crate::checker::start::Start;
-use crate::explore::{Counts, Limits, Options, Search, Stop, Strategy};
-use crate::model::event::Step;
-use crate::model::fault::Faults;
-use crate::model::simulation::Simulation;
-use crate::properties;
-use crate::property::{Panics, Property, Scope};
-use crate::runtime::run::{Panicked, caught};
-use crate::service::Service;
-use crate::timing::find::{Settled, settle};
-use crate::timing::{Clock, DRIFT_PPM_MAX, Layout, MS_MAX, Time};
 use crate::trace;
+use scry_engine::explore::{Counts, Limits, Options, Search, Stop, Strategy};
+use scry_engine::model::event::Step;
+use scry_engine::model::fault::Faults;
+use scry_engine::model::simulation::Simulation;
+use scry_engine::panics::{Panicked, caught};
+use scry_engine::property::{Panics, Property, Scope};
+use scry_engine::service::Service;
+use scry_engine::timing::find::{Settled, settle};
+use scry_engine::timing::{Clock, DRIFT_PPM_MAX, Layout, MS_MAX, Time};
 
 /// How often a run says how far it is.
 const PROGRESS_EVERY_MS: u64 = 250;
@@ -181,8 +180,8 @@ impl<S: Service> Checker<S> {
         }
         let compiled = Compiled {
             text: text.to_owned(),
-            properties: properties::from_text::<S>(text)?,
-            goals: properties::goals_from_text::<S>(text)?,
+            properties: scry_properties::from_text::<S>(text)?,
+            goals: scry_properties::goals_from_text::<S>(text)?,
         };
         self.compiled = Some(compiled.clone());
         Ok(compiled)
@@ -272,7 +271,7 @@ impl<S: Service> Run<'_, S> {
                     None
                 }
             };
-            let errs = replayed.is_some();
+            let confirmed = replayed.is_some();
             let mut remedies = Remedies::default();
             if let Some(replayed) = replayed {
                 remedies = self.remedy(
@@ -286,7 +285,7 @@ impl<S: Service> Run<'_, S> {
             self.shell.tell(CheckerToAgent::Replayed(Replayed {
                 run: self.job.run,
                 violation: past.violation,
-                errs,
+                confirmed,
                 remedies: remedies.filters,
             }));
         }
@@ -308,7 +307,7 @@ impl<S: Service> Run<'_, S> {
     fn search(&mut self, counts: &mut Counts) -> Ended {
         let budget = self.job.budget;
         let options = Options {
-            strategy: Strategy::Consequence,
+            strategy: Strategy::CONSEQUENCE,
             limits: Limits {
                 states: Some(budget.states_max),
                 depth: Some(budget.depth_max),
@@ -316,8 +315,8 @@ impl<S: Service> Run<'_, S> {
                 first_violation: false,
             },
             threads: self.threads,
-            pruning: true,
             clock: clock_of(self.job),
+            ..Options::default()
         };
         let mut search = match Search::new(&self.start, self.properties.clone(), options) {
             Ok(search) => search,

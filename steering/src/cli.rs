@@ -27,6 +27,7 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::program::Program;
+use scry_engine::Strategy;
 
 /// Everything is as it should be.
 pub const EXIT_FINE: u8 = 0;
@@ -107,7 +108,7 @@ pub fn run<S: Program>(arguments: impl IntoIterator<Item = std::ffi::OsString>) 
     }
 }
 
-/// Lists what this service's scenarios and bugs are called.
+/// Lists what this service's scenarios and bugs are called, and what can be set of strategies.
 fn catalogue<S: Program>() -> String {
     let rows = |heading: &str, rows: &mut dyn Iterator<Item = (&'static str, &'static str)>| {
         rows.fold(format!("{heading}:\n"), |text, (name, about)| {
@@ -118,9 +119,31 @@ fn catalogue<S: Program>() -> String {
         "Scenarios",
         &mut S::scenarios().into_iter().map(|it| (it.name, it.about)),
     );
+    let strategies = rows(
+        "Strategies",
+        &mut Strategy::all().map(|it| (it.name(), it.about())),
+    );
+    let settings = Strategy::all().flat_map(|strategy| {
+        let rows = strategy.settings().iter();
+        rows.map(move |it| {
+            let (name, kind) = (it.name, it.kind);
+            format!(
+                "  {name:<18} of {strategy}: {}; {} [default: {kind}]\n",
+                it.about,
+                kind.takes()
+            )
+        })
+    });
+    let settings = settings.fold("Settings of strategies:\n".to_owned(), |text, row| {
+        text + &row
+    });
+    let settings = settings.trim_end();
     if S::bugs().is_empty() {
-        return scenarios;
+        return format!("{scenarios}\n{strategies}\n{settings}");
     }
     let bugs = rows("Bugs", &mut S::bugs().iter().map(|it| (it.name, it.about)));
-    format!("{scenarios}\n{bugs}  {:<18} all of them", "all")
+    format!(
+        "{scenarios}\n{bugs}  {:<18} all of them\n\n{strategies}\n{settings}",
+        "all"
+    )
 }

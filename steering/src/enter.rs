@@ -2,7 +2,7 @@
 
 use crate::checker::process;
 use crate::safety;
-use crate::service::Service;
+use scry_engine::service::Service;
 
 /// The environment variable by which an agent gives a process its role.
 pub const ROLE_VARIABLE: &str = "SCRY_ROLE";

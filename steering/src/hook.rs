@@ -31,7 +31,6 @@ mod disarm;
 mod gate;
 mod harm;
 mod inbox;
-mod kind;
 mod lease;
 mod number;
 mod outbox;
@@ -60,24 +59,24 @@ use scry_protocol::link::host::{
 };
 use scry_protocol::{CheckpointNumber, Incarnation, NodeId, Past, Times, Transport};
 
-use crate::checkpoint::channel::{self, Lane};
-use crate::checkpoint::past::{self, PastOptions};
-use crate::checkpoint::recorder::{self, Capture, Recorder, RefusedStamps};
-use crate::checkpoint::sorted::Sorted;
-use crate::checkpoint::{Messages, Time};
 use crate::hook::contact::Seen;
 use crate::hook::disarm::Peer;
 use crate::hook::number::Numbers;
 use crate::hook::shared::{Shared, lock};
 use crate::hook::socket::Thread;
+use scry_checkpoint::channel::{self, Lane};
+use scry_checkpoint::past::{self, PastOptions};
+use scry_checkpoint::recorder::{self, Capture, Recorder, RefusedStamps};
+use scry_checkpoint::sorted::Sorted;
+use scry_checkpoint::{Messages, Time};
 
 pub use disarm::Disarm;
 pub use gate::{Gate, Occurrence, Verdict};
 pub use harm::Kept;
 pub use inbox::Request;
-pub use kind::kind_of;
 pub use lease::{INSTALLED_MAX, LEASE_MS_MAX};
 pub use outbox::QueueLimits;
+pub use scry_engine::kind::kind_of;
 pub use shared::Waker;
 pub use socket::Backoff;
 pub use switch::forbids_steering;

@@ -17,56 +17,50 @@
 //!
 //! # Modules
 //!
+//! What the author of a service needs is at the root: [`Service`], [`Context`], [`Property`], [`Search`], [`Program`], [`main`]. The rest:
+//!
 //! | module | what it holds |
 //! |---|---|
 //! | [`service`], [`context`] | what the author of a service writes, and what its handlers see |
-//! | [`property`] | what must hold in every state |
-//! | [`properties`] | the same, written in a file |
-//! | [`model`] | what can happen at a node and what then becomes of it, in plain values |
-//! | [`engine`] | the same as integers, every handler run once |
-//! | [`explore`] | strategies that search those integers |
-//! | [`timing`] | paths laid out in time: whether there are times for their events, and which |
-//! | [`checkpoint`] | checkpoints, neighborhoods and consistent snapshots, as cores without IO |
-//! | [`blame`] | whose state a process was working on when it died |
-//! | [`capture`] | a running node as bytes and back: what a checkpoint carries of it |
-//! | [`checker`], [`mod@enter`] | the search beside a running service: a snapshot in, violations and their remedies out |
-//! | [`hook`] | the host's side of steering: stamps, checkpoints, filters, and the link to the agent |
-//! | [`runtime`] | the ready-made loop over TCP and UDP |
-//! | [`safety`] | the immediate safety check: a handler tried on a copy before it runs |
-//! | [`trace`] | a predicted path spelled out, for people and for other machines |
+//! | [`property`], [`properties`] | what must hold in every state; the same, written in a file |
+//! | [`model`], [`explore`], [`timing`] | what can happen to a service, strategies that search it, paths laid out in time |
 //! | [`program`], [`cli`] | what a service adds to get a command line, and that command line |
+//! | [`runtime`] | the ready-made loop over TCP and UDP |
+//! | [`hook`], [`mod@enter`] | for a service with a loop of its own: stamps, checkpoints, filters, and the link to the agent |
+//! | [`trace`] | a predicted path spelled out, for people and for other machines |
+//!
+//! The other modules are what agents, benches and tests are made of.
 
+#[doc(hidden)]
 pub mod blame;
+#[doc(hidden)]
 pub mod capture;
+#[doc(hidden)]
 pub mod checker;
-pub mod checkpoint;
 #[cfg(feature = "cli")]
 pub mod cli;
-pub mod context;
-pub mod engine;
 pub mod enter;
-pub mod explore;
 pub mod hook;
-pub mod model;
 #[cfg(feature = "cli")]
 pub mod program;
-pub mod properties;
-pub mod property;
 pub mod runtime;
+#[doc(hidden)]
 pub mod safety;
-pub mod service;
-mod stamp;
-pub mod timing;
 pub mod trace;
 
 #[cfg(feature = "cli")]
 pub use cli::main;
-pub use context::{Chance, Context, Dice, Effect, Stamp};
 pub use enter::enter;
-pub use explore::{Limits, Options, Report, Search, Strategy, Violation};
-pub use model::{Act, Event, Fault, Faults, Simulation, Step, System};
 #[cfg(feature = "cli")]
 pub use program::{Bug, Program, Request, Scenario};
-pub use property::{Judgement, Property, Scope, View};
-pub use scry_protocol::NodeId;
-pub use service::{Handling, Prediction, Service, Transport, Value};
+#[doc(hidden)]
+pub use scry_checkpoint as checkpoint;
+pub use scry_engine::{
+    Act, Chance, Context, Dice, Effect, Event, Fault, Faults, Handling, Judgement, Limits, NodeId,
+    Options, Prediction, Property, Report, Scope, Search, Service, Simulation, Stamp, Step,
+    Strategy, System, Transport, Value, View, Violation,
+};
+pub use scry_engine::{context, explore, model, property, service, timing};
+#[doc(hidden)]
+pub use scry_engine::{interned, kind};
+pub use scry_properties as properties;

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use scry_protocol::NodeId;
 
-use crate::model::System;
-use crate::service::Service;
+use scry_engine::model::System;
+use scry_engine::service::Service;
 
 /// A known bug that can be switched on.
 #[derive(Clone, Copy, Debug)]

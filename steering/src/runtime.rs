@@ -22,7 +22,6 @@
 //! `runtime`.
 
 pub mod guard;
-pub mod run;
 
 #[cfg(feature = "runtime")]
 mod clock;

@@ -4,7 +4,7 @@
 //! It is the second line behind prediction: it needs no search, only the node's own next state and what is known of its
 //! neighbors. What is known is mostly out of date, and a correct service must not pay for that. So:
 //!
-//! - A neighbor's known state counts only if it may stand beside the node's own ([`cut`](crate::checkpoint::cut)).
+//! - A neighbor's known state counts only if it may stand beside the node's own ([`cut`](scry_checkpoint::cut)).
 //! - What breaks a property together with neighbors is a *suspicion*: the event is held, the neighbors are asked for their
 //!   present states, and with those it is judged again and runs or is refused.
 //! - A refusal needs states that were all there at one moment, and must itself lead to nothing worse.
@@ -40,23 +40,25 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use scry_protocol::filter::Mode;
-use scry_protocol::link::host::{Failure, Isolate, Outcome, Rules, Surroundings, Veto};
+use scry_protocol::link::host::{CheckSettings, Failure, Isolate, Outcome, Surroundings, Veto};
 use scry_protocol::{NodeId, Times, Transport};
 
-use crate::checkpoint::Time;
 use crate::hook::{Request, kind_of};
-use crate::model::event::Input;
-use crate::model::handler::{Local, in_silence};
-use crate::property::{Projection, Property, Shape, View};
 use crate::runtime::guard::{Asked, Examined, Guard, Meanwhile, Notice, Refusal, Reviewed, Scene};
-use crate::runtime::run::{Performed, caught};
 use crate::safety::auditor::{Audited, Auditor, Copied, TRIAL_MAX};
 use crate::safety::limit::{Allowance, VetoCounts};
 use crate::safety::patience::Patience;
 use crate::safety::share::Share;
 use crate::safety::trial::{Accusation, How, Trouble, Verdict, What};
 use crate::safety::trials::{Case, Trials, Tried};
-use crate::service::Service;
+use scry_checkpoint::Time;
+use scry_engine::model::event::Input;
+use scry_engine::model::handler::Local;
+use scry_engine::model::live::Performed;
+use scry_engine::panics::caught;
+use scry_engine::panics::in_silence;
+use scry_engine::property::{Projection, Property, Shape, View};
+use scry_engine::service::Service;
 
 pub use limit::VetoLimits;
 pub use speculator::serve;
@@ -139,7 +141,7 @@ impl<S: Service> SafetyCheck<S> {
     }
 
     /// Takes rules. If they do not fit the service, nothing is checked until better ones come.
-    pub fn set_rules(&mut self, rules: Rules) {
+    pub fn set_rules(&mut self, rules: CheckSettings) {
         self.share.set(rules.time_share_per_mille);
         self.cut_off_told.clear();
         if let Some(auditor) = &self.auditor {
@@ -625,7 +627,7 @@ impl<S: Service> Guard<S> for SafetyCheck<S> {
 
     fn inform(&mut self, request: Request) {
         match request {
-            Request::Rules(rules) => self.set_rules(*rules),
+            Request::CheckSettings(rules) => self.set_rules(*rules),
             Request::Surroundings(surroundings) => self.set_surroundings(surroundings),
             Request::Predicted(_) | Request::Ended(_) => {}
         }

@@ -1,4 +1,4 @@
-//! House rules that no lint can see (STYLE §5, §9).
+//! House rules that no lint can see.
 
 use std::fs;
 use std::path::PathBuf;

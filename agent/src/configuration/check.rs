@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use scry::checkpoint::neighborhood::NEIGHBORS_MAX;
-use scry::engine::PANIC_PROPERTY;
+use scry::interned::PANIC_PROPERTY;
 use scry::properties::closest;
 use scry::timing::{DRIFT_PPM_MAX, MS_MAX};
 use scry_protocol::limit::NAME_BYTES_MAX;

@@ -4,7 +4,7 @@
 //! Modes are set by name, and a name that no property has is an error: with a property file its names are the ones there
 //! are, without one those that the service brings along, which the checker tells when it is up.
 
-use scry::engine::PANIC_PROPERTY;
+use scry::interned::PANIC_PROPERTY;
 use scry::properties::closest;
 use scry_protocol::limit::PROPERTIES_MAX;
 use scry_protocol::link::host::SetMode;

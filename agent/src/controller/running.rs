@@ -357,7 +357,7 @@ impl Controller {
         }
     }
 
-    /// a path that still errs has its filter again before the search begins.
+    /// a path that is confirmed has its filter again before the search begins.
     pub(super) fn replayed(&mut self, now: Time, replayed: Replayed) {
         let violation = replayed.violation;
         let Some(run) = self.run.as_mut().filter(|run| run.id == replayed.run) else {
@@ -365,10 +365,10 @@ impl Controller {
         };
         run.replayed += 1;
         let shared = run.shared.remove(&violation);
-        let new = replayed.errs && run.seen.insert(violation);
+        let new = replayed.confirmed && run.seen.insert(violation);
         let run_id = run.id;
         self.counts.replays += 1;
-        self.counts.replays_erring += u64::from(replayed.errs);
+        self.counts.replays_confirmed += u64::from(replayed.confirmed);
         self.counts.predictions += u64::from(new);
         let known = if shared {
             self.shared.path(violation)
@@ -387,15 +387,15 @@ impl Controller {
         let from = shared.then(|| self.shared.first_of(violation)).flatten();
         let what = What::Replay {
             property: property.clone(),
-            errs: replayed.errs,
+            confirmed: replayed.confirmed,
             remedies: u32::try_from(replayed.remedies.len()).unwrap_or(u32::MAX),
             shared_by: from.map(Shown),
         };
         self.log(Entry::new(what).of_run(run_id).of_violation(violation));
-        if !replayed.errs {
+        if !replayed.confirmed {
             self.danger_passed(violation);
         }
-        let installed = if replayed.errs {
+        let installed = if replayed.confirmed {
             // What the checker names is what is broken here; a neighbor's claim counts only where it names nothing.
             let named = replayed
                 .remedies
@@ -419,7 +419,7 @@ impl Controller {
             None
         };
         if shared {
-            self.answer(violation, replayed.errs, &replayed.remedies, installed);
+            self.answer(violation, replayed.confirmed, &replayed.remedies, installed);
         }
     }
 

@@ -277,15 +277,15 @@ impl Controller {
     pub(super) fn answer(
         &mut self,
         violation: ViolationId,
-        errs: bool,
+        confirmed: bool,
         remedies: &[Filter],
         installed: Option<Mode>,
     ) {
         let outcome = match installed {
             Some(Mode::Steer) => PathOutcome::Prevented,
             // A filter that only watches prevents nothing, nor does one that was not installed.
-            _ if errs && !remedies.is_empty() => PathOutcome::NotConsidered,
-            _ if errs => PathOutcome::NoRemedy,
+            _ if confirmed && !remedies.is_empty() => PathOutcome::NotConsidered,
+            _ if confirmed => PathOutcome::NoRemedy,
             _ => PathOutcome::NotConfirmed,
         };
         if let Some(shared) = self.shared.waiting.remove(&violation) {

@@ -323,11 +323,11 @@ fn found(run: RunId, id: u64, remedies: Vec<Filter>) -> Box<Found> {
     })
 }
 
-fn replayed(run: RunId, id: u64, errs: bool, remedies: Vec<Filter>) -> Replayed {
+fn replayed(run: RunId, id: u64, confirmed: bool, remedies: Vec<Filter>) -> Replayed {
     Replayed {
         run,
         violation: violation(id),
-        errs,
+        confirmed,
         remedies,
     }
 }

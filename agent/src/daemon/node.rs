@@ -19,13 +19,13 @@ use super::journal::Journal;
 use super::status::{CertificateStatus, CheckpointStatus, ConfigurationStatus, PeerStatus};
 use super::switches::{Hold, ModeBy};
 use super::{Ask, Fact, SnapshotSummary, Status, ready};
-use crate::allowance::Folding;
 use crate::certificate::{Event, Info, News, moment, now_s};
 use crate::configuration::Loaded;
 use crate::link::checker::Checker;
 use crate::link::host::HostLink;
 use crate::link::peers::{KeptOut, Peers};
 use crate::notify::Notifier;
+use crate::rate_limit::Folding;
 
 /// Who waits for a snapshot.
 type SnapshotWaiter = oneshot::Sender<Result<SnapshotSummary, String>>;

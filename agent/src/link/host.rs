@@ -142,7 +142,7 @@ impl Host {
                 Ok((stream, _)) => {
                     let host = Arc::clone(&host);
                     tokio::spawn(async move {
-                        let Some((link, receiver, stop, writer, queue)) = host.let_in(stream).await
+                        let Some((link, receiver, stop, writer, queue)) = host.admit(stream).await
                         else {
                             return;
                         };
@@ -160,7 +160,7 @@ impl Host {
     }
 
     /// Finds out who it is, and says in one line why it is not let in.
-    async fn let_in(&self, stream: UnixStream) -> Option<Admitted> {
+    async fn admit(&self, stream: UnixStream) -> Option<Admitted> {
         let credentials = match stream.peer_cred() {
             Ok(credentials) => credentials,
             Err(error) => {

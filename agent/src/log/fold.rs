@@ -5,7 +5,7 @@
 
 use scry_protocol::record::{Entry, What};
 
-use crate::allowance::{Folding, LeftOut};
+use crate::rate_limit::{Folding, LeftOut};
 
 /// Over which time records are folded.
 const INTERVAL_MS: u64 = 10_000;

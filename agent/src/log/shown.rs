@@ -56,7 +56,10 @@ fn paint(style: Style, colour: &str, text: &str) -> String {
 fn colour(what: &What) -> Option<&'static str> {
     match what {
         What::Violation { .. } | What::FailedOpen { .. } | What::CheckerRestart { .. } => Some(RED),
-        What::ConfigReload { loaded: false, .. } | What::Replay { errs: true, .. } => Some(RED),
+        What::ConfigReload { loaded: false, .. }
+        | What::Replay {
+            confirmed: true, ..
+        } => Some(RED),
         What::FilterHit { .. } | What::Veto { .. } | What::FilterRejected { .. } => Some(YELLOW),
         What::Quota { .. }
         | What::Repeated { .. }
@@ -103,17 +106,17 @@ pub fn sentence(what: &What) -> String {
         }
         What::Replay {
             property,
-            errs,
+            confirmed,
             remedies,
             shared_by,
         } => {
             let by = shared_by.map_or(String::new(), |node| format!(" (shared by {node})"));
-            match errs {
+            match confirmed {
                 true => format!(
-                    "{property}: the path still errs, {} found{by}",
+                    "{property}: the path is confirmed, it still breaks the property, {} found{by}",
                     counted(u64::from(*remedies), "remedy", "remedies")
                 ),
-                false => format!("{property}: the path no longer errs{by}"),
+                false => format!("{property}: the path is no longer confirmed{by}"),
             }
         }
         What::FilterProposed {

@@ -58,13 +58,13 @@ pub fn hunt<S: Program>(case: &Case, watch: Option<&mut dyn Watch>) -> Result<Ro
     let system = system::<S>(case, true)?;
     let script = |error| HuntError::Script(case.scenario, error);
     let (start, steps) = system.start().map_err(script)?;
-    let (consequence, path) = first::<S>(case, &start, Strategy::Consequence)?;
-    let (start_bfs, _) = first::<S>(case, &start, Strategy::Exhaustive)?;
+    let (consequence, path) = first::<S>(case, &start, Strategy::CONSEQUENCE)?;
+    let (start_bfs, _) = first::<S>(case, &start, Strategy::EXHAUSTIVE)?;
     let levels = match consequence.told {
         Some(_) => Some(Levels {
             depth: consequence.depth,
-            consequence: extent::<S>(&start, Strategy::Consequence, consequence.depth)?,
-            exhaustive: extent::<S>(&start, Strategy::Exhaustive, consequence.depth)?,
+            consequence: extent::<S>(&start, Strategy::CONSEQUENCE, consequence.depth)?,
+            exhaustive: extent::<S>(&start, Strategy::EXHAUSTIVE, consequence.depth)?,
         }),
         None => None,
     };
@@ -84,8 +84,8 @@ pub fn hunt<S: Program>(case: &Case, watch: Option<&mut dyn Watch>) -> Result<Ro
         consequence,
         start_bfs,
         levels,
-        consequence_reach: reach::<S>(&start, Strategy::Consequence)?,
-        exhaustive_reach: reach::<S>(&start, Strategy::Exhaustive)?,
+        consequence_reach: reach::<S>(&start, Strategy::CONSEQUENCE)?,
+        exhaustive_reach: reach::<S>(&start, Strategy::EXHAUSTIVE)?,
         initial_bfs,
         fixed: fixed::<S>(case, &fixed_start)?,
     })

@@ -56,7 +56,7 @@ pub(crate) fn search<S: Program>(
     watch: &mut dyn Watch,
 ) -> Result<Found, SearchError> {
     let options = Options {
-        strategy: Strategy::Exhaustive,
+        strategy: Strategy::EXHAUSTIVE,
         limits: Limits {
             bytes: Some(BYTES_MAX),
             first_violation: true,

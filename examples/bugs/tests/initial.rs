@@ -15,7 +15,7 @@ fn check<S: Program>(bug: &str) {
     let system = system::<S>(case, true).expect("the scenario can be built");
     let (start, script) = system.start().expect("the script can be carried out");
     let options = Options {
-        strategy: Strategy::Consequence,
+        strategy: Strategy::CONSEQUENCE,
         limits: Limits {
             first_violation: true,
             ..Limits::default()

@@ -293,7 +293,7 @@ impl Program for Chain {
     fn scenarios() -> Vec<Scenario<Self>> {
         vec![Scenario {
             name: "start",
-            about: "an empty chain of three nodes and a write; --nodes and the fault budget as you like",
+            about: "an empty chain of three nodes and a write; --nodes and the fault allowance as you like",
             build: |request| start(request, 1),
         }]
     }

@@ -28,7 +28,7 @@ pub(crate) struct Demo {
     /// How often the fault happens.
     #[arg(long, default_value_t = 3)]
     faults: u32,
-    /// What chance begins with.
+    /// The seed of everything that is left to chance.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     #[command(flatten)]

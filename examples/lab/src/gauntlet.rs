@@ -48,7 +48,7 @@ pub(crate) struct Gauntlet {
     /// Switch each service's bug on: how much of what then breaks does steering prevent?
     #[arg(long)]
     buggy: bool,
-    /// What chance begins with.
+    /// The seed of everything that is left to chance.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     #[command(flatten)]

@@ -202,7 +202,9 @@ impl Observer {
                     self.mark(at_ms, MarkKind::Prediction, Some(node), text);
                 }
             }
-            What::Replay { errs: true, .. } => {
+            What::Replay {
+                confirmed: true, ..
+            } => {
                 let violation = violation.map(|violation| violation.to_string());
                 self.predicted(at_ms, node, violation);
             }

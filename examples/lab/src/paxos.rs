@@ -62,7 +62,7 @@ pub(crate) struct Experiment {
     /// How many runs go on at the same time.
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=32))]
     jobs: u32,
-    /// What chance begins with.
+    /// The seed of everything that is left to chance.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Keep the folders of all runs, not only of those in which a value was chosen twice.

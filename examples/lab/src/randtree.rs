@@ -62,7 +62,7 @@ pub(crate) struct Experiment {
     /// What each link carries, in kilobits a second; 0 for as much as there is.
     #[arg(long, default_value_t = 1000)]
     rate_kbps: u64,
-    /// What chance begins with.
+    /// The seed of everything that is left to chance.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Which runs to make, with commas between them.

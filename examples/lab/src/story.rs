@@ -55,7 +55,7 @@ pub(crate) struct Telling {
     /// Tell it without the bug: nothing may be done about anything then.
     #[arg(long)]
     fixed: bool,
-    /// What chance begins with; `r1` needs one with which n13 asks n9 first and n1 the second time.
+    /// The seed of everything that is left to chance; `r1` needs one with which n13 asks n9 first and n1 the second time.
     #[arg(long, default_value_t = 4)]
     seed: u64,
     #[command(flatten)]

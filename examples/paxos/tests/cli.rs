@@ -113,7 +113,13 @@ fn mistakes_end_with_64_and_are_named() {
         "--threads 2 --strategy depth-first",
         "depth-first runs on one thread, not on 2",
     );
-    refused("--no-pruning", "exhaustive does not prune");
+    refused("--set pruning=off", "exhaustive has no setting `pruning`");
+    refused("--set pruning", "give a name and a value");
+    refused(
+        "--strategy consequence --set pruning=maybe",
+        "`pruning` of consequence is `on` or `off`, not `maybe`",
+    );
+    refused("--seed 3", "exhaustive has no dice");
     refused("--bug last-promise --fixed", "--fixed");
     refused("--nodes 5 --scenario plain", "--proposers");
     refused("--colour", "--colour");

@@ -174,7 +174,7 @@ impl RandTree {
             return self.decline(cx, from);
         }
         if root == cx.me() {
-            // The parent means a former life of this node, which was root. It cannot stay above this one.
+            // The parent means an earlier incarnation of this node, which was root. It cannot stay above this one.
             cx.send(from, Message::Remove);
             return self.take_root(cx);
         }

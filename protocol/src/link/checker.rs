@@ -160,7 +160,7 @@ pub struct Replayed {
     /// The path's violation.
     pub violation: ViolationId,
     /// Whether it still leads there.
-    pub errs: bool,
+    pub confirmed: bool,
     /// Filters proved anew, if it does; none if nothing safe was found.
     #[serde(with = "limit::List::<FILTERS_MAX>")]
     pub remedies: Vec<Filter>,

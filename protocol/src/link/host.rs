@@ -70,7 +70,7 @@ messages! {
         /// What the neighbors' states were last: what the immediate safety check judges with.
         0x18 Surroundings(Surroundings) up to SNAPSHOT_FRAME_BYTES_MAX,
         /// What the immediate safety check judges by, and how.
-        0x19 Rules(Box<Rules>) up to CHECKPOINT_FRAME_BYTES_MAX,
+        0x19 CheckSettings(Box<CheckSettings>) up to CHECKPOINT_FRAME_BYTES_MAX,
         /// What will go wrong, for a service that wants to handle it itself.
         0x1a Predicted(Box<Predicted>) up to CHECKPOINT_FRAME_BYTES_MAX,
         /// Which files forbid steering, so that the hook looks for them itself.
@@ -496,7 +496,7 @@ pub struct Neighbor {
 
 /// What the immediate safety check judges by, and how.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
-pub struct Rules {
+pub struct CheckSettings {
     /// The text of the property file; empty if the service's own properties are meant.
     #[serde(with = "limit::Text::<PROPERTY_FILE_BYTES_MAX>")]
     pub properties: String,

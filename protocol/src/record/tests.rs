@@ -90,7 +90,7 @@ fn what_a_filter_does_is_said_in_words() {
     );
     assert_eq!(
         describe(&filter(join(Some(Digest::of(b"x"))), Action::Reset)),
-        "drop, resetting its connection, Join from n13 to n1 of one content"
+        "drop, resetting its connection, Join from n13 to n1 with this content"
     );
     let timer = Matcher::Timer {
         kind: "Stabilize".to_owned(),

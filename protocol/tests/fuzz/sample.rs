@@ -11,9 +11,9 @@ use scry_protocol::link::checker::{
     LeftOut, Order, PastPath, Progress, Ready, Replayed, Report, Unjudged, Violation,
 };
 use scry_protocol::link::host::{
-    AgentToHost, Arrived, AskNeighbors, Checkpoint, Contact, Contacts, FailedOpen, FilterEnded,
-    FilterHit, Goodbye, Harm, Hello, HostToAgent, InstallFilters, LookAgain, Neighbor, Neighbors,
-    Predicted, PredictionAnswer, PropertyMode, Rules, SetMode, Stats, Surroundings, Suspicion,
+    AgentToHost, Arrived, AskNeighbors, CheckSettings, Checkpoint, Contact, Contacts, FailedOpen,
+    FilterEnded, FilterHit, Goodbye, Harm, Hello, HostToAgent, InstallFilters, LookAgain, Neighbor,
+    Neighbors, Predicted, PredictionAnswer, PropertyMode, SetMode, Stats, Surroundings, Suspicion,
     Switches, TakeCheckpoint, Veto, Welcome, WithdrawFilters,
 };
 use scry_protocol::link::peer::{
@@ -322,7 +322,7 @@ pub(crate) fn agent_to_host(dice: &mut Dice) -> AgentToHost {
             }),
         }
         .into(),
-        7 => Box::new(Rules {
+        7 => Box::new(CheckSettings {
             properties: text(dice),
             modes: list(dice, 3, |dice| PropertyMode {
                 property: text(dice),
@@ -489,7 +489,7 @@ pub(crate) fn checker_to_agent(dice: &mut Dice) -> CheckerToAgent {
         1 => Replayed {
             run: RunId::new(dice.number()),
             violation: ViolationId::new(dice.number()),
-            errs: dice.flag(),
+            confirmed: dice.flag(),
             remedies: list(dice, 2, filter),
         }
         .into(),

@@ -13,13 +13,13 @@ use paxos::Paxos;
 use scry::checkpoint::Time;
 use scry::model::event::{Event, Input, InputOf};
 use scry::model::handler::Local;
+use scry::model::live::run;
 use scry::runtime::guard::{Guard, Scene};
-use scry::runtime::run::run;
 use scry::safety::SafetyCheck;
 use scry::{Dice, Service, Stamp};
 use scry_protocol::Past;
 use scry_protocol::filter::Mode;
-use scry_protocol::link::host::{Isolate, Rules};
+use scry_protocol::link::host::{CheckSettings, Isolate};
 
 type Setup = <Paxos as Service>::Setup;
 
@@ -125,7 +125,7 @@ fn dice(round: usize) -> Dice {
 }
 
 fn checked(subject: &Subject, form: Isolate, rounds: usize, pause: Duration) -> Duration {
-    let rules = || Rules {
+    let rules = || CheckSettings {
         properties: String::new(),
         modes: Vec::new(),
         isolate: form,

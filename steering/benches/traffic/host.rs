@@ -9,9 +9,9 @@ use scry::checkpoint::past::{ENTRIES_MAX, PastOptions};
 use scry::checkpoint::recorder::{Capture, Recorder};
 use scry::model::event::InputOf;
 use scry::model::handler::Local;
+use scry::model::live;
 use scry::model::network::Connection;
 use scry::property::{Projection, Property, Shape, View};
-use scry::runtime::run;
 use scry::{Dice, Effect, NodeId, Service, Stamp};
 use scry_protocol::channel::Envelope;
 use scry_protocol::link::host::{AgentToHost, Checkpoint, Hello, HostToAgent, Neighbors};
@@ -85,7 +85,7 @@ impl<S: Service> Host<S> {
         seed: u64,
     ) -> (Self, Outcome<S::Timer>) {
         let dice = Dice::new(seed, Stamp::from_millis(now), 0);
-        let (local, effects) = run::boot::<S>(me, &setup, None, dice).expect("services start");
+        let (local, effects) = live::boot::<S>(me, &setup, None, dice).expect("services start");
         let born = CheckpointNumber::new(incarnation.get()).expect("a time of this century");
         let channels = channels.then(channel::Options::default);
         let past = PastOptions {
@@ -263,7 +263,7 @@ impl<S: Service> Host<S> {
         self.event_ms = now;
         let mut dice = Dice::new(self.seed, Stamp::from_millis(now), self.local.ticks);
         let before = self.projections();
-        let effects = run::run(self.me, &self.setup, &mut self.local, input, &mut dice)
+        let effects = live::run(self.me, &self.setup, &mut self.local, input, &mut dice)
             .expect("handlers do not panic");
         if self.projections() != before {
             self.recorder.note_change();
@@ -286,7 +286,7 @@ impl<S: Service> Host<S> {
         read.collect()
     }
 
-    fn perform(&mut self, now: u64, effects: run::Effects<S>, outcome: &mut Outcome<S::Timer>) {
+    fn perform(&mut self, now: u64, effects: live::Effects<S>, outcome: &mut Outcome<S::Timer>) {
         for effect in effects {
             match effect {
                 Effect::Send { to, message } => self.send(now, to, &message, outcome),

@@ -3,8 +3,8 @@
 use scry_protocol::limit::PATH_BYTES_MAX;
 use scry_protocol::{Digest, NodeId, ViolationId};
 
-use crate::model::event::Step;
-use crate::service::Service;
+use scry_engine::model::event::Step;
+use scry_engine::service::Service;
 
 /// How many events a path from outside may have.
 pub const STEPS_MAX: usize = 4096;

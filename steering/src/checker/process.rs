@@ -18,7 +18,7 @@ use scry_protocol::link::checker::{AgentToChecker, CheckerToAgent, Job, Ready};
 
 use crate::blame::{self, BLAME_VARIABLE};
 use crate::checker::{Checker, Shell, cut, sandbox};
-use crate::service::Service;
+use scry_engine::service::Service;
 
 /// The environment variable that says on how many threads to search.
 pub const THREADS_VARIABLE: &str = "SCRY_CHECKER_THREADS";

@@ -43,12 +43,12 @@ use crate::checker::remedy::candidate::{Candidate, Harm, candidates};
 use crate::checker::remedy::proof::Danger;
 use crate::checker::replay::Broken;
 use crate::checker::spell::is_steerable;
-use crate::model::event::Step;
-use crate::model::simulation::Simulation;
-use crate::model::steering::Rule;
-use crate::property::Property;
-use crate::service::Service;
-use crate::timing::Clock;
+use scry_engine::model::event::Step;
+use scry_engine::model::simulation::Simulation;
+use scry_engine::model::steering::NodeFilter;
+use scry_engine::property::Property;
+use scry_engine::service::Service;
+use scry_engine::timing::Clock;
 
 /// Whether a candidate is proved, and if not, what speaks against it.
 type Judged = Result<Danger, String>;
@@ -132,7 +132,7 @@ impl<S: Service> Prover<'_, S> {
     }
 
     /// Proves candidates one after the other, and returns the first that is proved, or what speaks against each.
-    fn choose(&mut self) -> Result<Rule, Vec<String>> {
+    fn choose(&mut self) -> Result<NodeFilter, Vec<String>> {
         let candidates = candidates::<S>(self.me, self.path, self.order);
         let mut judged = match self.order {
             Order::LeastHarm => self.secure(&candidates),
@@ -140,7 +140,7 @@ impl<S: Service> Prover<'_, S> {
         };
         let mut reasons = Vec::new();
         // Proved, but the danger does not pass: it has to wait for its place in the order.
-        let mut standstill: Option<Rule> = None;
+        let mut standstill: Option<NodeFilter> = None;
         for (at, candidate) in candidates.into_iter().enumerate() {
             let Candidate { rule, harm, .. } = &candidate;
             if *harm > Harm::Standstill
@@ -182,7 +182,7 @@ impl<S: Service> Prover<'_, S> {
         judged
     }
 
-    fn filter(&self, rule: Rule, violation: ViolationId) -> Filter {
+    fn filter(&self, rule: NodeFilter, violation: ViolationId) -> Filter {
         let reason = format!(
             "{}: else, {} events from now, a property may be broken: {}",
             words(&rule),

@@ -8,15 +8,15 @@ use std::collections::BTreeSet;
 
 use scry_protocol::NodeId;
 
-use crate::engine::PANIC_PROPERTY;
-use crate::hook::kind_of;
-use crate::model::event::{Event, EventOf, Step};
-use crate::model::network;
-use crate::model::simulation::{Effectiveness, Simulation};
-use crate::property::{Judgement, Property, Shape, View};
-use crate::service::Service;
+use scry_engine::interned::PANIC_PROPERTY;
+use scry_engine::kind::kind_of;
+use scry_engine::model::event::{Event, EventOf, Step};
+use scry_engine::model::network;
+use scry_engine::model::simulation::{Effectiveness, Simulation};
+use scry_engine::property::{Judgement, Property, Shape, View};
+use scry_engine::service::Service;
 
-/// A past path that still errs.
+/// A past path that is confirmed: it still breaks its property.
 #[derive(Debug)]
 pub struct Replay<S: Service> {
     /// What happens now, up to the first violation.

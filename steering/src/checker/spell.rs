@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use scry_protocol::NodeId;
 use serde_json::Value;
 
-use crate::context::Effect;
-use crate::model::event::{Event, EventOf, Step};
-use crate::model::handler;
-use crate::model::simulation::{Effectiveness, Simulation};
-use crate::service::Service;
-use crate::timing::Layout;
 use crate::trace::{Kind, Trace, TraceSend, TraceStep, VERSION};
+use scry_engine::context::Effect;
+use scry_engine::model::event::{Event, EventOf, Step};
+use scry_engine::model::handler;
+use scry_engine::model::simulation::{Effectiveness, Simulation};
+use scry_engine::service::Service;
+use scry_engine::timing::Layout;
 
 /// A message on its way: from, to, what it says, and the step that sent it.
 type OnItsWay<S> = (NodeId, NodeId, <S as Service>::Message, Option<usize>);

@@ -8,7 +8,7 @@
 //!   on its way.
 //! - If the other end has begun another life since, the connection is stale: nobody has been told.
 //!
-//! Messages in flight come from the channel state. Left out are those that a former life of the receiver may have
+//! Messages in flight come from the channel state. Left out are those that an earlier incarnation of the receiver may have
 //! received (delivering a message twice would predict what cannot happen; missing one only predicts less), those whose
 //! connection neither end remembers, and those behind a gap on their connection.
 //!
@@ -24,17 +24,17 @@ use scry_protocol::{Content, Incarnation, NodeId, Snapshot, Transport};
 
 use crate::blame::{self, Phase};
 use crate::capture::{self, Captured, KEPT_MAX, Kept, Readings, StreamEnd};
-use crate::checkpoint::flight::{self, InFlight};
-use crate::model::fault::Faults;
-use crate::model::handler::in_silence;
-use crate::model::network::{Connection, Inbox, Links, Parcel};
-use crate::model::simulation::{Node, Simulation};
-use crate::property::Scope;
-use crate::runtime::run::caught;
-use crate::service::Service;
-use crate::stamp::{Origin, numbering, origins_in};
-use crate::timing::moments::Moments;
-use crate::timing::{Clock, MS_MAX};
+use scry_checkpoint::flight::{self, InFlight};
+use scry_engine::model::fault::Faults;
+use scry_engine::model::network::{Connection, Inbox, Links, Parcel};
+use scry_engine::model::simulation::{Node, Simulation};
+use scry_engine::panics::caught;
+use scry_engine::panics::in_silence;
+use scry_engine::property::Scope;
+use scry_engine::service::Service;
+use scry_engine::stamp::{Origin, numbering, origins_in};
+use scry_engine::timing::moments::Moments;
+use scry_engine::timing::{Clock, MS_MAX};
 
 /// A start state, and what could not be made part of it.
 #[derive(Debug)]
@@ -81,7 +81,7 @@ pub fn restore<S: Service>(
 ) -> Result<Start<S>, StartError> {
     let (start, numbers) = numbering(BTreeMap::new(), || restore_nodes(snapshot, faults));
     let (mut start, readings) = start?;
-    let moments = moments_of(&start.state, &readings, &numbers, clock);
+    let moments = moments_of(snapshot, &start.state, &readings, &numbers, clock);
     start.state = start.state.with_moments(moments);
     Ok(start)
 }
@@ -144,6 +144,7 @@ fn restore_nodes<S: Service>(
 
 /// Lays out when what the checkpoints show happened; nothing if the clocks contradict each other.
 fn moments_of<S: Service>(
+    snapshot: &Snapshot,
     state: &Simulation<S>,
     readings: &ReadingsOf,
     numbers: &BTreeMap<u64, Origin>,
@@ -191,6 +192,12 @@ fn moments_of<S: Service>(
                 .for_each(|origin| restore(origin, false));
         }
     }
+    // Last, since stamps and timers are older than what last happened to a node, not than its state.
+    let ages = snapshot.members.iter();
+    moments.gathered(
+        ages.map(|member| (member.node, member.age_ms)),
+        snapshot.elapsed_ms,
+    );
     moments.is_possible().then_some(moments)
 }
 
@@ -321,7 +328,7 @@ fn traffic<S: Service>(
     say(unreadable, "they cannot be read");
     say(
         doubtful,
-        "a former life of the receiver may have received them",
+        "an earlier incarnation of the receiver may have received them",
     );
     say(
         astray,

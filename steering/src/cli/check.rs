@@ -11,12 +11,13 @@ use crate::cli::{
     EXIT_CONFIGURATION, EXIT_FINE, EXIT_INTERRUPTED, EXIT_USAGE, EXIT_VIOLATED, json, memory,
     properties, text,
 };
-use crate::explore::{Limits, Options, Report, Search, Stop, Strategy};
-use crate::model::fault::Faults;
-use crate::model::system::System;
 use crate::program::{Program, Request};
-use crate::property::Property;
-use crate::timing::{Clock, DRIFT_PPM_MAX, MS_MAX, Time};
+use scry_engine::explore::{Limits, Options, Report, Search, Settings, Stop, Strategy};
+use scry_engine::model::fault::Faults;
+use scry_engine::model::system::System;
+use scry_engine::property::Property;
+use scry_engine::timing::{Clock, DRIFT_PPM_MAX, MS_MAX, Time};
+use scry_properties::closest;
 
 /// How long a search takes at most, unless it is told otherwise.
 const SECONDS_DEFAULT: &str = "60";
@@ -41,12 +42,15 @@ pub struct Check<O: clap::Args> {
     #[arg(long)]
     fixed: bool,
 
-    /// How to search: exhaustive, depth-first or consequence.
-    #[arg(long, value_name = "NAME", default_value_t = Strategy::Exhaustive, help_heading = "Search")]
+    /// How to search (see below).
+    #[arg(long, value_name = "NAME", default_value_t = Strategy::EXHAUSTIVE, help_heading = "Search")]
     strategy: Strategy,
-    /// Let consequence prediction try internal actions in every state, which makes it exhaustive.
-    #[arg(long, help_heading = "Search")]
-    no_pruning: bool,
+    /// Set something of the strategy, for example `pruning=off` (repeatable; see below).
+    #[arg(long, value_name = "NAME=VALUE", value_parser = setting, help_heading = "Search")]
+    set: Vec<(String, String)>,
+    /// The seed of a strategy that throws dice. The same seed gives the same report. [default: 0]
+    #[arg(long, value_name = "NUMBER", help_heading = "Search")]
+    seed: Option<u64>,
     /// On how many threads to search. The report is the same for any number.
     #[arg(
         long,
@@ -234,6 +238,17 @@ fn explore<S: Program>(
         Some(bytes) => Some(bytes),
         None => memory::bytes().map(|bytes| bytes / MEMORY_PART),
     };
+    let mut settings = Settings::default();
+    for (name, value) in &check.set {
+        let set = check.strategy.set(settings, name, value);
+        settings = set.map_err(|error| vec![error.to_string()])?;
+    }
+    if check.seed.is_some() && !check.strategy.is_seeded() {
+        return Err(vec![format!(
+            "{} has no dice, so --seed makes no difference",
+            check.strategy
+        )]);
+    }
     let options = Options {
         strategy: check.strategy,
         limits: Limits {
@@ -243,7 +258,8 @@ fn explore<S: Program>(
             first_violation: check.first,
         },
         threads: check.threads,
-        pruning: !check.no_pruning,
+        seed: check.seed.unwrap_or_default(),
+        settings,
         clock: check.clock(),
     };
     let begun = Instant::now();
@@ -376,33 +392,20 @@ fn faults<O: clap::Args>(check: &Check<O>, own: Faults) -> Faults {
 /// Says that a name is unknown, which are known, and which was probably meant.
 fn unknown(kind: &str, name: &str, known: impl Iterator<Item = &'static str>) -> String {
     let known: Vec<&str> = known.collect();
-    let near = known
-        .iter()
-        .map(|other| (distance(name, other), other))
-        .min();
-    let hint = match near {
-        Some((distance, other)) if distance <= 3 => format!("; did you mean `{other}`?"),
-        _ => String::new(),
-    };
+    let hint = closest(name, known.iter().copied())
+        .map(|other| format!("; did you mean `{other}`?"))
+        .unwrap_or_default();
     format!(
         "there is no {kind} `{name}`{hint} (known: {})",
         known.join(", ")
     )
 }
 
-/// Counts the letters to insert, remove or replace to get from one name to the other.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, letter) in a.chars().enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
-        for (j, &other) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(letter != other);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
+fn setting(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text
+        .split_once('=')
+        .ok_or_else(|| "give a name and a value, such as pruning=off".to_owned())?;
+    Ok((name.trim().to_owned(), value.trim().to_owned()))
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {

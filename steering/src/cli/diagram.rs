@@ -4,10 +4,10 @@ use std::fmt::Write;
 
 use scry_protocol::NodeId;
 
-use crate::model::event::{Event, Step};
-use crate::service::Service;
-use crate::timing::Layout;
 use crate::trace::draw::{Lifelines, Mark, choices};
+use scry_engine::model::event::{Event, Step};
+use scry_engine::service::Service;
+use scry_engine::timing::Layout;
 
 /// Draws the steps of a path among the nodes that take part in it.
 pub fn sequence<S: Service>(nodes: &[NodeId], path: &[Step<S>], layout: &Layout) -> String {

@@ -5,10 +5,10 @@ use serde_json::{Value, json};
 
 use crate::cli::check::{Cut, Ended};
 use crate::cli::text;
-use crate::explore::report::{Unfit, Violation};
-use crate::model::event::{Event, Step};
 use crate::program::Program;
-use crate::service::Service;
+use scry_engine::explore::report::{Unfit, Violation};
+use scry_engine::model::event::{Event, Step};
+use scry_engine::service::Service;
 
 /// Writes a report.
 pub fn report<S: Program>(ended: &Ended<S>) -> Value {

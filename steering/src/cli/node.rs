@@ -13,7 +13,6 @@ use scry_protocol::limit::PAST_ENTRIES_MAX;
 use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::checkpoint::past::ENTRIES_MAX;
 use crate::cli::node::printer::Printer;
 use crate::cli::{EXIT_FINE, EXIT_PANIC, EXIT_SYSTEM, EXIT_USAGE, check};
 use crate::hook;
@@ -21,6 +20,7 @@ use crate::program::Program;
 use crate::runtime::options::LATE_MAX;
 use crate::runtime::{self, DiskOptions, Emulation, End, Kind, Options, TimeOfDay};
 use crate::safety::SafetyCheck;
+use scry_checkpoint::past::ENTRIES_MAX;
 
 /// How long a reader of what was said last is waited for.
 const FAREWELL: Duration = Duration::from_secs(1);

@@ -4,7 +4,7 @@ use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
 use crate::cli::text::grouped;
-use crate::explore::Counts;
+use scry_engine::explore::Counts;
 
 /// How often the line is drawn anew on a terminal, and elsewhere.
 const EVERY: Duration = Duration::from_millis(100);

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::cli::{EXIT_CONFIGURATION, EXIT_FINE};
 use crate::program::Program;
-use crate::properties::{PropertyFile, PropertySet, Schema};
+use scry_properties::{PropertyFile, PropertySet, Schema};
 
 /// What `properties` can be asked.
 #[derive(Debug, clap::Args)]

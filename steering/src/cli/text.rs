@@ -6,10 +6,10 @@ use scry_protocol::NodeId;
 
 use crate::cli::check::{Cut, Ended};
 use crate::cli::diagram;
-use crate::explore::report::{Report, Violation};
-use crate::explore::{Stop, Strategy, Unfit};
 use crate::program::Program;
-use crate::timing::{Layout, Meanwhile};
+use scry_engine::explore::report::{Report, Violation};
+use scry_engine::explore::{Stop, Unfit};
+use scry_engine::timing::{Layout, Meanwhile};
 
 /// How much of what happens beside a path is shown.
 const MEANWHILE_MAX: usize = 8;
@@ -115,9 +115,7 @@ pub(crate) fn verdict<S: Program>(report: &Report<S>, cut: Option<Cut>) -> Strin
     let extent = match (cut, report.complete, report.stop) {
         (Some(cut), ..) => format!("so far: {cut}"),
         (_, true, _) => "in the whole state space".to_owned(),
-        (_, _, Stop::Exhausted) if report.strategy == Strategy::Consequence => {
-            "among the consequences of the start state".to_owned()
-        }
+        (_, _, Stop::Exhausted) if let Some(extent) = report.extent => extent.to_owned(),
         (_, _, Stop::Exhausted) => "(a handler has more outcomes than are explored)".to_owned(),
         (_, _, stop) => format!("so far: {stop}"),
     };

@@ -6,8 +6,8 @@ use scry_protocol::limit::CONTACTS_MAX;
 use scry_protocol::link::host::{Contact, Contacts};
 use scry_protocol::{NodeId, Transport};
 
-use crate::checkpoint::Time;
-use crate::checkpoint::sorted::Sorted;
+use scry_checkpoint::Time;
+use scry_checkpoint::sorted::Sorted;
 
 /// The endpoints used since the last report.
 ///

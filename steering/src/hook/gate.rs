@@ -19,7 +19,7 @@ use crate::hook::table::{LazyDigest, Slot, Table};
 pub enum Occurrence<'a> {
     /// A message arrived.
     Message {
-        /// Its type, as [`kind_of`](crate::hook::kind_of) calls it.
+        /// Its type, as [`kind_of`](scry_engine::kind::kind_of) calls it.
         kind: &'a str,
         /// Its sender.
         from: NodeId,

@@ -3,7 +3,9 @@
 use std::collections::VecDeque;
 
 use scry_protocol::CheckpointNumber;
-use scry_protocol::link::host::{Arrived, FilterEnded, Predicted, Renew, Rules, Surroundings};
+use scry_protocol::link::host::{
+    Arrived, CheckSettings, FilterEnded, Predicted, Renew, Surroundings,
+};
 
 /// Acknowledgements that are kept. They save bytes only, so that losing one is no harm.
 const ARRIVED_MAX: usize = 1024;
@@ -20,7 +22,7 @@ pub enum Request {
     /// Judge by these neighbors' states from now on.
     Surroundings(Surroundings),
     /// Judge by these rules from now on.
-    Rules(Box<Rules>),
+    CheckSettings(Box<CheckSettings>),
     /// Ask the service whether it handles this itself; if not, hand the filters to [`Hook::install`](crate::hook::Hook::install).
     Predicted(Box<Predicted>),
     /// A filter acts no longer: offer again what it held.
@@ -36,7 +38,7 @@ pub(super) struct Inbox {
     pub(super) renew: Option<Renew>,
     pub(super) arrived: VecDeque<Arrived>,
     ended: VecDeque<FilterEnded>,
-    rules: Option<Box<Rules>>,
+    rules: Option<Box<CheckSettings>>,
     surroundings: Option<Surroundings>,
     /// Surroundings that answer a question: each is waited for.
     answers: VecDeque<Surroundings>,
@@ -56,7 +58,7 @@ impl Inbox {
         push(&mut self.ended, ended, ENDED_MAX);
     }
 
-    pub(super) fn push_rules(&mut self, rules: Box<Rules>) {
+    pub(super) fn push_rules(&mut self, rules: Box<CheckSettings>) {
         self.rules = Some(rules);
     }
 
@@ -75,7 +77,7 @@ impl Inbox {
     pub(super) fn into_requests(self) -> Vec<Request> {
         let mut requests = Vec::new();
         requests.extend(self.ended.into_iter().map(Request::Ended));
-        requests.extend(self.rules.map(Request::Rules));
+        requests.extend(self.rules.map(Request::CheckSettings));
         requests.extend(self.surroundings.map(Request::Surroundings));
         requests.extend(self.answers.into_iter().map(Request::Surroundings));
         requests.extend(self.predicted.into_iter().map(Request::Predicted));

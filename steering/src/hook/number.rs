@@ -1,4 +1,4 @@
-//! Checkpoint numbers and incarnations over restarts: a new life begins above every number its former lives had, and after
+//! Checkpoint numbers and incarnations over restarts: a new life begins above every number its earlier incarnations had, and after
 //! all of them.
 //!
 //! With a file, numbers are reserved in blocks: the file holds the first number that is not reserved, which is where the
@@ -9,7 +9,7 @@
 //! What the file says is checked: it carries a check of its own, and a number that not everybody would follow
 //! is not believed. Then the number begins above the time of day, and the incarnation after the stored one.
 //!
-//! Without a file, a life begins with the time of day in both: to be passed by then, a former life would have had to take a
+//! Without a file, a life begins with the time of day in both: to be passed by then, an earlier incarnation would have had to take a
 //! thousand checkpoints a second all its life, or its clock to be set back. If it was, its agent or the first message of a
 //! peer that remembers lifts the number, and the hook begins an incarnation after the one that is remembered
 //! (`Recorder::renew`). Part of every incarnation is chance, so that none is had twice.
@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 
 use scry_protocol::{CheckpointNumber, Digest, Incarnation};
 
-use crate::checkpoint::allowance;
+use scry_checkpoint::leeway;
 
 /// How many numbers are reserved at once.
 const RESERVED: u64 = 4096;
@@ -61,23 +61,23 @@ impl Numbers {
         let mut unfit = None;
         let (reserved, incarnation) = match stored {
             Ok(None) if path.is_some() => (first, incarnation),
-            Ok(None) => (allowance::of_clock(clock_ms), incarnation),
+            Ok(None) => (leeway::of_clock(clock_ms), incarnation),
             Ok(Some(stored)) => {
                 let incarnation = stored
                     .incarnation
                     .map_or(incarnation, |last| last.next_by(chance));
                 let bound = stored.bound;
-                if allowance::is_stored_plausible(bound) {
+                if leeway::is_stored_plausible(bound) {
                     (bound, incarnation)
                 } else {
                     unfit = Some(format!("{bound} is further than an honest one can be"));
-                    (allowance::of_clock_if_lost(clock_ms), incarnation)
+                    (leeway::of_clock_if_lost(clock_ms), incarnation)
                 }
             }
             Err(error) => {
-                // How far the former life was is not known; the clock is the best there is.
+                // How far the earlier incarnation was is not known; the clock is the best there is.
                 unfit = Some(error.to_string());
-                (allowance::of_clock_if_lost(clock_ms), incarnation)
+                (leeway::of_clock_if_lost(clock_ms), incarnation)
             }
         };
         let born = reserved.max(least).max(first);

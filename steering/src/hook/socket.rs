@@ -300,7 +300,7 @@ impl Link<'_> {
             AgentToHost::Surroundings(surroundings) => {
                 shared.ask(|inbox| inbox.push_surroundings(surroundings));
             }
-            AgentToHost::Rules(rules) => shared.ask(|inbox| inbox.push_rules(rules)),
+            AgentToHost::CheckSettings(rules) => shared.ask(|inbox| inbox.push_rules(rules)),
             AgentToHost::Predicted(predicted) => {
                 shared.ask(|inbox| inbox.push_predicted(predicted));
             }

@@ -10,8 +10,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::time::Instant;
 
 use crate::capture::Readings;
-use crate::context::Stamp;
 use crate::runtime::timers::Timers;
+use scry_engine::context::Stamp;
 
 /// Where a node reads the time of day: once for its clock, and for its reports.
 #[derive(Clone)]

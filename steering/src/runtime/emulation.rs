@@ -11,7 +11,7 @@ use scry_protocol::NodeId;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
-use crate::model::handler::mix;
+use scry_engine::model::handler::mix;
 
 /// What is done to what goes over a link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]

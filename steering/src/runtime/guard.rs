@@ -6,14 +6,14 @@ use scry_protocol::filter::Mode;
 use scry_protocol::link::host::{Failure, Outcome, Veto};
 use scry_protocol::{NodeId, Past, Times};
 
-use crate::checkpoint::Time;
-use crate::context::Dice;
 use crate::hook::Request;
-use crate::model::event::InputOf;
-use crate::model::handler::Local;
-use crate::property::Projection;
-use crate::runtime::run::Performed;
-use crate::service::Service;
+use scry_checkpoint::Time;
+use scry_engine::context::Dice;
+use scry_engine::model::event::InputOf;
+use scry_engine::model::handler::Local;
+use scry_engine::model::live::Performed;
+use scry_engine::property::Projection;
+use scry_engine::service::Service;
 
 /// An event that is about to be handled, and what it would be handled with.
 #[derive(Debug)]

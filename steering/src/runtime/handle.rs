@@ -10,7 +10,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use crate::runtime::emulation::Emulation;
 use crate::runtime::node::End;
 use crate::runtime::report::Report;
-use crate::service::Service;
+use scry_engine::service::Service;
 
 /// Why a call was not handled.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]

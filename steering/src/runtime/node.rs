@@ -21,11 +21,7 @@ use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 
-use crate::checkpoint::Time;
-use crate::context::Dice;
 use crate::hook::{self, Hook};
-use crate::model::handler::{Local, mix};
-use crate::property::Projection;
 use crate::runtime::clock::{NodeClock, TimeOfDay};
 use crate::runtime::connection::{self, Arrival};
 use crate::runtime::datagrams::{self, Datagrams};
@@ -39,11 +35,16 @@ use crate::runtime::node::steering::{Held, Unnoted};
 use crate::runtime::options::Options;
 use crate::runtime::ports::Ports;
 use crate::runtime::report::{Kind, Report, Ruling};
-use crate::runtime::run::{self, Panicked};
 use crate::runtime::streams::Streams;
 use crate::runtime::timers::Timers;
 use crate::runtime::wire::DATAGRAM_BYTES_MAX;
-use crate::service::Service;
+use scry_checkpoint::Time;
+use scry_engine::context::Dice;
+use scry_engine::model::handler::{Local, mix};
+use scry_engine::model::live;
+use scry_engine::panics::Panicked;
+use scry_engine::property::Projection;
+use scry_engine::service::Service;
 
 /// How many commands and arrivals may wait for the loop before whoever sends them waits.
 const QUEUE_MAX: usize = 1024;
@@ -255,7 +256,7 @@ impl<S: Service> Node<S> {
         let begun = Instant::now();
         let mut stamps = NodeClock::set(begun, options.time_of_day.now_ms(), before_ms);
         let dice = Dice::new(mix(seed), stamps.stamp(begun), ticks);
-        let (local, effects) = match run::boot(options.me, &options.setup, disk, dice) {
+        let (local, effects) = match live::boot(options.me, &options.setup, disk, dice) {
             Ok(booted) => booted,
             Err(Panicked(said)) => return Err((watchers, End::Panicked(said))),
         };

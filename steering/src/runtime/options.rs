@@ -13,7 +13,7 @@ use crate::runtime::disk::DiskOptions;
 use crate::runtime::emulation::Emulation;
 use crate::runtime::guard::Guard;
 use crate::runtime::ports::PortLimits;
-use crate::service::Service;
+use scry_engine::service::Service;
 
 /// How late a network may be: TCP gives up on what is not acknowledged after as long by default (RFC 9293, the user timeout),
 /// so that whoever uses connections has to bear with it.

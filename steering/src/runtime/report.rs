@@ -3,7 +3,7 @@
 use scry_protocol::{FilterId, NodeId};
 use serde::{Serialize, Serializer};
 
-use crate::service::Service;
+use scry_engine::service::Service;
 
 /// What kind of event a report is about.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
@@ -21,7 +21,7 @@ pub enum Kind {
     Disconnect,
     /// The node was reset and started again.
     Reset,
-    /// Something came on a connection of a former life, and the sender was told that it is dead.
+    /// Something came on a connection of an earlier incarnation, and the sender was told that it is dead.
     Refuse,
     /// A predicted violation was told to the service.
     Prediction,

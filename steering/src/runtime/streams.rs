@@ -1,8 +1,8 @@
-//! The connections of a node, by the rules of [`model::network`](crate::model::network).
+//! The connections of a node, by the rules of [`model::network`](scry_engine::model::network).
 //!
 //! - A connection is open at its opener from the first send on, at the other end from the first message that is handled.
 //! - One that fails or is closed by the peer ends all others with that peer, which are reset.
-//! - A node that was reset in silence keeps the sockets of its former life and answers whatever comes on them with RST, so
+//! - A node that was reset in silence keeps the sockets of its earlier incarnation and answers whatever comes on them with RST, so
 //!   that peers find out at their next send, not earlier.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -17,17 +17,17 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::capture::{Kept, StreamEnd};
-use crate::model::network::Connection;
 use crate::runtime::connection::{self, Arrival, Key, Wiring};
 use crate::runtime::outflow::{Inlet, outflow};
 use crate::runtime::ports::{Admission, PortLimits};
 use crate::runtime::wire::{self, Hello};
+use scry_engine::model::network::Connection;
 
 /// How many messages of a connection may wait for one that is held back.
 const WAITING_MAX: usize = 1 << 16;
 /// With one part in so many of what may wait, nothing is kept any longer that could run.
 const CROWDED_PART: usize = 4;
-/// How many sockets of former lives are kept. Beyond it the oldest is reset, as if something had come on it.
+/// How many sockets of earlier incarnations are kept. Beyond it the oldest is reset, as if something had come on it.
 const FORGOTTEN_MAX: usize = 1024;
 
 /// How far a connection is.
@@ -112,7 +112,7 @@ impl Waiting {
     }
 }
 
-/// All connections of a node, also those of its former lives.
+/// All connections of a node, also those of its earlier incarnations.
 #[derive(Debug)]
 pub(super) struct Streams {
     me: NodeId,

@@ -13,7 +13,7 @@ use scry_protocol::channel::{Envelope, ReadEnvelopeError, Succession};
 use scry_protocol::{CheckpointNumber, Incarnation, NodeId};
 use serde::{Deserialize, Serialize};
 
-use crate::model::network::Connection;
+use scry_engine::model::network::Connection;
 
 /// The version a hello says. It rises with every change that an older node would misread.
 pub const VERSION: u8 = 3;

@@ -20,15 +20,15 @@ use std::time::{Duration, Instant};
 
 use nix::libc;
 use scry_protocol::NodeId;
-use scry_protocol::link::host::{Failure, Rules, Surroundings};
+use scry_protocol::link::host::{CheckSettings, Failure, Surroundings};
 
-use crate::checkpoint::cut::Standing;
-use crate::context::Dice;
-use crate::model::event::InputOf;
-use crate::model::handler::Local;
 use crate::safety::trial::{Trouble, Verdict};
 use crate::safety::trials::{Case, Trials};
-use crate::service::Service;
+use scry_checkpoint::cut::Standing;
+use scry_engine::context::Dice;
+use scry_engine::model::event::InputOf;
+use scry_engine::model::handler::Local;
+use scry_engine::service::Service;
 
 /// After each trial the thread rests for so many times as long as the trial took.
 const REST_FACTOR: u32 = 50;
@@ -55,7 +55,7 @@ pub(super) struct Audited {
 }
 
 enum Order<S: Service> {
-    Rules(Box<Rules>),
+    CheckSettings(Box<CheckSettings>),
     Surroundings(Surroundings),
     Try(Box<Copied<S>>),
 }
@@ -121,8 +121,8 @@ impl<S: Service> Auditor<S> {
         }
     }
 
-    pub(super) fn set_rules(&self, rules: Rules) {
-        self.order(Order::Rules(Box::new(rules)));
+    pub(super) fn set_rules(&self, rules: CheckSettings) {
+        self.order(Order::CheckSettings(Box::new(rules)));
     }
 
     pub(super) fn set_surroundings(&self, surroundings: Surroundings) {
@@ -163,7 +163,7 @@ fn serve<S: Service>(
     while let Ok(order) = orders.recv() {
         match order {
             // That they do not fit is told by the event path, which reads them too.
-            Order::Rules(rules) => drop(trials.set_rules(*rules)),
+            Order::CheckSettings(rules) => drop(trials.set_rules(*rules)),
             Order::Surroundings(surroundings) => trials.set_surroundings(surroundings),
             Order::Try(copied) => {
                 let begun = Instant::now();
@@ -215,8 +215,8 @@ mod tests {
     use serde::{Deserialize, Serialize};
 
     use super::*;
-    use crate::context::{Context, Stamp};
-    use crate::model::event::Input;
+    use scry_engine::context::{Context, Stamp};
+    use scry_engine::model::event::Input;
 
     /// A service whose only handler never ends if it is told so.
     #[derive(Clone, Debug, Eq, Hash, PartialEq, Serialize, Deserialize)]
@@ -266,7 +266,7 @@ mod tests {
     #[test]
     fn a_trial_of_the_audit_that_never_ends_is_given_up() {
         let auditor = Auditor::<Patient>::start(NodeId::new(1), None).expect("a thread");
-        auditor.set_rules(Rules {
+        auditor.set_rules(CheckSettings {
             properties: String::new(),
             modes: Vec::new(),
             isolate: Isolate::Clone,

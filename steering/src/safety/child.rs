@@ -2,9 +2,9 @@
 //! pipe until the deadline.
 //!
 //! The child computes, writes its verdict and leaves by `_exit`: it runs no destructors and touches no descriptor but the
-//! pipe, since everything else belongs to its parent (LIMITS.md, the traps of fork). In a host with threads the child may
-//! find a lock taken for good; then the deadline ends it, and the event runs unchecked. Nobody waits for a child that has
-//! given its verdict: it is reaped before the next one is forked.
+//! pipe, since everything else belongs to its parent: what it flushed, closed or removed there would happen twice. In a
+//! host with threads the child may find a lock taken for good; then the deadline ends it, and the event runs unchecked.
+//! Nobody waits for a child that has given its verdict: it is reaped before the next one is forked.
 
 #![expect(
     unsafe_code,
@@ -28,8 +28,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::blame::{Blame, Phase};
-use crate::model::handler::in_silence;
 use crate::safety::trial::{How, Spot, Trouble, Verdict, panicking};
+use scry_engine::panics::in_silence;
 
 /// No verdict is longer.
 pub(super) const VERDICT_BYTES_MAX: usize = 64 << 10;
@@ -97,7 +97,7 @@ impl Forker {
         let mut writer = File::from(writer);
         let child = spawn(|| {
             // Whoever made it may be gone by the time it would be ended for being late.
-            heed_the_clock();
+            end_by_alarm();
             live_at_most(deadline.saturating_add(ORPHAN_MAX));
             if let Ok(bytes) = framed(&life()) {
                 // Nothing is left to be done if the parent does not listen any more.
@@ -165,7 +165,7 @@ pub(super) fn live_at_most(time: Duration) {
 }
 
 /// Makes sure that the end of [`live_at_most`] ends a process, whatever its ancestors did about that signal.
-pub(super) fn heed_the_clock() {
+pub(super) fn end_by_alarm() {
     // SAFETY: the default action is no function of ours. It fails for no signal that exists.
     let _ = unsafe { signal(Signal::SIGALRM, SigHandler::SigDfl) };
 }

@@ -1,18 +1,18 @@
 //! Verdicts that need not be asked for again: a retransmitted message, a timer in a state that does not change.
 //!
 //! A verdict is a function of (state, event, rules, neighbors' states, which of them count) if the handler looked at neither
-//! dice nor clock. Rules and neighbors clear the memory when they change.
+//! dice nor clock. CheckSettings and neighbors clear the memory when they change.
 
 use std::hash::{Hash, Hasher};
 
 use hashbrown::HashMap;
 use rustc_hash::{FxBuildHasher, FxHasher};
 
-use crate::checkpoint::cut::Standing;
-use crate::model::event::InputOf;
-use crate::model::handler::{Local, mix};
 use crate::safety::trial::Verdict;
-use crate::service::Service;
+use scry_checkpoint::cut::Standing;
+use scry_engine::model::event::InputOf;
+use scry_engine::model::handler::{Local, mix};
+use scry_engine::service::Service;
 
 /// How many verdicts are kept. When there are more, all go: they are cheap to get again.
 const VERDICTS_MAX: usize = 4096;

@@ -11,7 +11,7 @@ use std::time::Duration;
 use scry_protocol::Times;
 use scry_protocol::link::host::Isolate;
 
-use crate::checkpoint::Time;
+use scry_checkpoint::Time;
 
 /// Trials apart may take one part in so many of the whole share.
 const APART_PART: i64 = 6;

@@ -21,15 +21,15 @@ use nix::unistd::Pid;
 use scry_protocol::NodeId;
 
 use crate::capture;
-use crate::checkpoint::cut::Standing;
-use crate::context::Dice;
-use crate::model::event::InputOf;
-use crate::model::handler::Local;
 use crate::safety::child::CheckError;
 use crate::safety::speculator::words::{Answer, Check, Order, Said, take, write_within};
 use crate::safety::trial::{Spot, Trouble, Verdict, What};
 use crate::safety::vetting::CHILDREN_MAX;
-use crate::service::Service;
+use scry_checkpoint::cut::Standing;
+use scry_engine::context::Dice;
+use scry_engine::model::event::InputOf;
+use scry_engine::model::handler::Local;
+use scry_engine::service::Service;
 
 pub use family::serve;
 pub(super) use words::Told;
@@ -265,7 +265,7 @@ impl Speculator {
             heard: Vec::new(),
             proved: false,
         };
-        process.tell(&Order::Rules(ground.rules.to_owned()))?;
+        process.tell(&Order::CheckSettings(ground.rules.to_owned()))?;
         self.vetted.since = None;
         if let Some(told) = ground.surroundings {
             self.vetted.tell(told.count);

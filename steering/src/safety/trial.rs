@@ -13,14 +13,16 @@ use scry_protocol::NodeId;
 use serde::{Deserialize, Serialize};
 
 use crate::blame::{self, Phase};
-use crate::checkpoint::cut::{Basis, Standing};
-use crate::context::Dice;
-use crate::engine::PANIC_PROPERTY;
-use crate::model::event::{Input, InputOf};
-use crate::model::handler::{Local, in_silence};
-use crate::property::{Judgement, Property, Scope, Shape, View};
-use crate::runtime::run::{Panicked, Performed, caught, run};
-use crate::service::Service;
+use scry_checkpoint::cut::{Basis, Standing};
+use scry_engine::context::Dice;
+use scry_engine::interned::PANIC_PROPERTY;
+use scry_engine::model::event::{Input, InputOf};
+use scry_engine::model::handler::Local;
+use scry_engine::model::live::{Performed, run};
+use scry_engine::panics::in_silence;
+use scry_engine::panics::{Panicked, caught};
+use scry_engine::property::{Judgement, Property, Scope, Shape, View};
+use scry_engine::service::Service;
 
 /// A neighbor's state as it is judged with.
 #[derive(Debug)]

@@ -3,23 +3,22 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use scry_protocol::link::host::{Failure, Isolate, Rules, Surroundings};
+use scry_protocol::link::host::{CheckSettings, Failure, Isolate, Surroundings};
 use scry_protocol::{NodeId, Past};
 
 use crate::blame;
-use crate::checkpoint::cut::{Cut, Standing};
-use crate::context::Dice;
-use crate::model::event::InputOf;
-use crate::model::handler::Local;
-use crate::properties;
-use crate::property::Property;
-use crate::runtime::run::Performed;
 use crate::safety::child::{CheckError, Forker, unanswered};
 use crate::safety::memory::Memory;
 use crate::safety::speculator::{Ground, Question, Speculator, Told};
 use crate::safety::trial::{How, Spot, Trial, Trouble, Verdict, What, looks_at_neighbors};
 use crate::safety::vetting::{Neighbors, Troubles, Vetting, without};
-use crate::service::Service;
+use scry_checkpoint::cut::{Cut, Standing};
+use scry_engine::context::Dice;
+use scry_engine::model::event::InputOf;
+use scry_engine::model::handler::Local;
+use scry_engine::model::live::Performed;
+use scry_engine::property::Property;
+use scry_engine::service::Service;
 
 /// An event to be tried.
 pub(super) struct Case<'a, S: Service> {
@@ -37,7 +36,7 @@ pub(super) type Tried<S> = Result<(Verdict, Option<Performed<S>>), (Failure, Str
 pub(super) struct Trials<S: Service> {
     me: NodeId,
     executable: Option<PathBuf>,
-    pub(super) rules: Rules,
+    pub(super) rules: CheckSettings,
     properties: Vec<Property<S>>,
     known: Option<Known<S>>,
     speculator: Option<Speculator>,
@@ -82,7 +81,7 @@ impl<S: Service> Trials<S> {
         Self {
             me,
             executable,
-            rules: Rules {
+            rules: CheckSettings {
                 properties: String::new(),
                 modes: Vec::new(),
                 isolate: Isolate::Off,
@@ -105,7 +104,7 @@ impl<S: Service> Trials<S> {
     }
 
     /// Takes rules. If they do not fit the service, nothing is tried until better ones come.
-    pub(super) fn set_rules(&mut self, rules: Rules) -> Result<(), String> {
+    pub(super) fn set_rules(&mut self, rules: CheckSettings) -> Result<(), String> {
         self.memory.clear();
         self.has_cloned = false;
         self.speculator = None;
@@ -119,7 +118,7 @@ impl<S: Service> Trials<S> {
             // Without it, whatever a trial's process dies of counts as the handler's doing.
             let _ = blame::share_with_children();
         }
-        match properties::from_text::<S>(&rules.properties) {
+        match scry_properties::from_text::<S>(&rules.properties) {
             Ok(properties) => {
                 self.properties = properties;
                 self.rules = rules;

@@ -13,12 +13,12 @@ use scry_protocol::{Body, NodeId};
 
 use crate::blame::{self, Phase};
 use crate::capture::{self, Captured};
-use crate::model::handler::in_silence;
-use crate::property::{Property, Shape, View};
-use crate::runtime::run::{Panicked, caught};
 use crate::safety::child::{CheckError, Forker};
 use crate::safety::trial::{How, Neighbor, Spot, Trouble};
-use crate::service::Service;
+use scry_engine::panics::in_silence;
+use scry_engine::panics::{Panicked, caught};
+use scry_engine::property::{Property, Shape, View};
+use scry_engine::service::Service;
 
 /// How long something bad is left alone at first, and at most.
 const PAUSE: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(600));

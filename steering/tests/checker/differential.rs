@@ -3,9 +3,10 @@
 use std::collections::HashSet;
 
 use proptest::prelude::*;
+use scry::explore::Settings;
 use scry::hook::kind_of;
 use scry::model::steering::digest_of;
-use scry::model::{EventOf, Rule, Steering};
+use scry::model::{EventOf, NodeFilter, Steering};
 use scry::timing::Clock;
 use scry::{Event, Limits, NodeId, Options, Search, Simulation, Strategy as How};
 use scry_protocol::filter::{Action, Matcher};
@@ -38,7 +39,7 @@ fn plain(start: &Simulation<Table>) -> Option<HashSet<Simulation<Table>>> {
 }
 
 fn engine(start: &Simulation<Table>) -> HashSet<Simulation<Table>> {
-    let options = options(How::Exhaustive, Some(DEPTH));
+    let options = options(How::EXHAUSTIVE, Some(DEPTH));
     let mut search = Search::new(start, Vec::new(), options).expect("these options go together");
     let mut states: HashSet<_> = search.frontier().into_iter().collect();
     while search.advance(1).is_none() {
@@ -49,7 +50,12 @@ fn engine(start: &Simulation<Table>) -> HashSet<Simulation<Table>> {
 }
 
 /// Makes a filter against an event.
-fn against(node: NodeId, event: &EventOf<Table>, narrow: bool, action: Action) -> Option<Rule> {
+fn against(
+    node: NodeId,
+    event: &EventOf<Table>,
+    narrow: bool,
+    action: Action,
+) -> Option<NodeFilter> {
     let (matcher, action) = match event {
         Event::Deliver { from, message } | Event::Receive { from, message, .. } => {
             let matcher = Matcher::Message {
@@ -75,7 +81,7 @@ fn against(node: NodeId, event: &EventOf<Table>, narrow: bool, action: Action) -
         | Event::Break { peer } => (Matcher::Disconnect { peer: *peer }, Action::Postpone),
         _ => return None,
     };
-    Some(Rule {
+    Some(NodeFilter {
         node,
         matcher,
         action,
@@ -158,18 +164,18 @@ proptest! {
         let properties: Vec<_> = named.collect();
         let reference = explore_to(&steered, STATES_MAX, DEPTH);
         let bound = Some(reference.bound.unwrap_or(DEPTH));
-        let exhaustive = run(&steered, &properties, options(How::Exhaustive, bound));
+        let exhaustive = run(&steered, &properties, options(How::EXHAUSTIVE, bound));
         let real = reference.findings(&properties);
         prop_assert_eq!(&lengths(&exhaustive), &real);
 
-        let predicted = run(&steered, &properties, options(How::Consequence, bound));
+        let predicted = run(&steered, &properties, options(How::CONSEQUENCE, bound));
         // Each path replays under the same filters, step by step, and ends where it says.
         confirm(&steered, &properties, &predicted);
         for (finding, length) in lengths(&predicted) {
             prop_assert!(real.get(&finding).is_some_and(|least| *least <= length), "{:?}", finding);
         }
 
-        let exact = Options { pruning: false, ..options(How::Consequence, bound) };
+        let exact = Options { settings: Settings::of(&[("pruning", 0)]), ..options(How::CONSEQUENCE, bound) };
         prop_assert_eq!(essence(&run(&steered, &properties, exact)), essence(&exhaustive));
     }
 

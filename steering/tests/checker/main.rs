@@ -17,7 +17,7 @@ mod pupil;
     dead_code,
     reason = "shared with the engine's tests, which use all of it"
 )]
-#[path = "../engine/reference.rs"]
+#[path = "../../engine/tests/engine/reference.rs"]
 mod reference;
 mod remedies;
 mod replay;
@@ -25,6 +25,6 @@ mod restore;
 mod snapshot;
 mod stories;
 mod support;
-#[path = "../engine/table.rs"]
+#[path = "../../engine/tests/engine/table.rs"]
 mod table;
 mod views;

@@ -36,7 +36,7 @@ fn a_107_the_path_of_f_4_replays_on_a_later_snapshot_before_any_search() {
     let second = run::<RandTree>(&again);
     assert!(matches!(&second.heard[0], CheckerToAgent::Replayed(_)));
     let replayed = second.replayed()[0];
-    assert!(replayed.errs);
+    assert!(replayed.confirmed);
     assert_eq!(replayed.violation, violation.id);
     assert_eq!(shown(&replayed.remedies[0]), "hold this Join n13->n1");
     assert_eq!(replayed.remedies[0].violation, violation.id);
@@ -50,7 +50,7 @@ fn a_105_messages_that_are_not_sent_are_not_injected() {
     let mut again = job(&tell(Story::Silence), 1);
     again.past_paths.push(past(first.found()[0]));
     let second = run::<Pupil>(&again);
-    assert!(!second.replayed()[0].errs);
+    assert!(!second.replayed()[0].confirmed);
     assert_eq!(second.replayed()[0].remedies, []);
 }
 
@@ -62,7 +62,7 @@ fn a_106_dice_fall_as_they_fell() {
     assert_eq!(old[0].tosses.picks, [(3, 2)]);
     assert_eq!(old[0].tosses.draws.len(), 2);
     let properties = Pupil::properties();
-    let again = replay::replay(&start, &old, &properties).expect("it errs");
+    let again = replay::replay(&start, &old, &properties).expect("it confirmed");
     assert_eq!(again.path, old);
     let mut state = start.clone();
     state.step(&again.path[0]).expect("a step");
@@ -87,7 +87,7 @@ fn a_path_that_cannot_be_read_is_told_and_passed_over() {
         path: vec![0xc1, 7],
     });
     let heard = run::<Pupil>(&job);
-    assert!(!heard.replayed()[0].errs);
+    assert!(!heard.replayed()[0].confirmed);
     assert!(
         heard.report().detail.contains("v5"),
         "{}",

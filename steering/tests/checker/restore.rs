@@ -112,7 +112,7 @@ fn what_a_former_life_may_have_received_is_left_out() {
         restore::<Pupil>(&snapshot, Faults::NONE, &Clock::default()).expect("it can be read");
     assert!(restored.state.nodes()[&N1].inbox.is_empty());
     assert!(
-        restored.remarks[0].contains("former life"),
+        restored.remarks[0].contains("earlier incarnation"),
         "{:?}",
         restored.remarks
     );

@@ -76,9 +76,9 @@ fn a_check_says_which_properties_it_never_judged() {
                 [[property]]\nname = 'judged'\nalways = 'nodes.exists(n, n.value == 0)'\n";
     let properties = from_text::<Pupil>(file).expect("they fit");
     for strategy in [
-        Strategy::Exhaustive,
-        Strategy::Consequence,
-        Strategy::DepthFirst,
+        Strategy::EXHAUSTIVE,
+        Strategy::CONSEQUENCE,
+        Strategy::DEPTH_FIRST,
     ] {
         let options = Options {
             strategy,
@@ -138,6 +138,6 @@ fn what_is_off_uses_up_no_violations_and_is_not_replayed() {
         mode: Mode::Off,
     });
     let heard = run::<Pupil>(&job);
-    assert!(!heard.replayed()[0].errs);
+    assert!(!heard.replayed()[0].confirmed);
     assert_eq!(heard.broken(), [""; 0]);
 }

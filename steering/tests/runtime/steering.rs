@@ -8,8 +8,8 @@ use scry::NodeId;
 use scry::capture;
 use scry::hook;
 use scry::model::event::Input;
+use scry::model::live::{self, Performed};
 use scry::runtime::guard::{Asked, Meanwhile, Refusal, Reviewed, Scene};
-use scry::runtime::run::{self, Performed};
 use scry::runtime::{CallError, Examined, Guard, Handle, Kind, Options, Ruling};
 use scry_protocol::filter::{Action, Matcher};
 use scry_protocol::link::host::{
@@ -382,7 +382,7 @@ async fn both_ends_of_a_connection_have_one_name_in_their_checkpoints() {
 
 fn run_on_copy(scene: &Scene<'_, Probe>) -> Performed<Probe> {
     let (mut copy, mut dice) = (scene.local.clone(), scene.dice);
-    let ran = run::run(TWO, scene.setup, &mut copy, scene.input.clone(), &mut dice);
+    let ran = live::run(TWO, scene.setup, &mut copy, scene.input.clone(), &mut dice);
     (copy, ran.expect("it works"))
 }
 

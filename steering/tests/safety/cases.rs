@@ -10,13 +10,13 @@ use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 use scry::checkpoint::Time;
 use scry::model::event::Input;
+use scry::model::live::run;
 use scry::runtime::guard::{Asked, Examined, Guard, Meanwhile, Notice, Reviewed, Scene};
-use scry::runtime::run::run;
 use scry::safety::{SafetyCheck, VetoLimits};
 use scry::{Dice, NodeId, Stamp};
 use scry_protocol::filter::Mode;
 use scry_protocol::link::host::{
-    Failure, Isolate, Neighbor, PropertyMode, Rules, Surroundings, Veto,
+    CheckSettings, Failure, Isolate, Neighbor, PropertyMode, Surroundings, Veto,
 };
 use scry_protocol::{CheckpointNumber, Content, Incarnation, Past};
 
@@ -123,8 +123,8 @@ pub(crate) const FORMS: [Isolate; 3] = [Isolate::Clone, Isolate::Speculator, Iso
 /// Machines are busy: a verdict that comes is never late in these tests.
 const PATIENT_MS: u64 = 60_000;
 
-pub(crate) fn rules(isolate: Isolate) -> Rules {
-    Rules {
+pub(crate) fn rules(isolate: Isolate) -> CheckSettings {
+    CheckSettings {
         properties: String::new(),
         modes: Vec::new(),
         isolate,
@@ -135,7 +135,7 @@ pub(crate) fn rules(isolate: Isolate) -> Rules {
     }
 }
 
-pub(crate) fn check(rules: Rules) -> SafetyCheck<Counter> {
+pub(crate) fn check(rules: CheckSettings) -> SafetyCheck<Counter> {
     let mut check = SafetyCheck::new(ME, None);
     check.set_rules(rules);
     check
@@ -403,7 +403,7 @@ fn counts_all_broken() {
                 [[property]]\nname = 'all different'\nalways = 'distinct(nodes.map(n, n.count))'\n";
     for form in FORMS {
         let with = |modes: &[(&str, Mode)]| {
-            let mut check = check(Rules {
+            let mut check = check(CheckSettings {
                 properties: file.to_owned(),
                 modes: modes
                     .iter()
@@ -462,7 +462,7 @@ fn knows_it_sees_a_part() {
         let file = "[[property]]\nname = 'a'\nalways = 'nodes.exists(n, n.count == 0)'\n\
                     [[property]]\nname = 'b'\nalways = 'size(nodes) == 3'\n\
                     [[property]]\nname = 'c'\nalways = 'nodes.exists_one(n, n.count == 4)'\n";
-        let mut check = check(Rules {
+        let mut check = check(CheckSettings {
             properties: file.to_owned(),
             ..rules(form)
         });

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use proptest::strategy::{Strategy as _, ValueTree as _};
 use proptest::test_runner::TestRunner;
 use scry::model::handler::Local;
+use scry::model::live;
 use scry::model::{Input, InputOf};
-use scry::runtime::run;
 use scry::timing::Clock;
 use scry::{Dice, Effect, Faults, NodeId, Options, Report, Search, Simulation, Stamp, Violation};
 
@@ -121,7 +121,7 @@ impl Reference<'_> {
     fn start(&self, instant: &Instant, id: NodeId, settings: &Settings) -> Instant {
         let dice = Dice::new(0, Stamp::from_millis(NOW), 0);
         let (local, effects) =
-            run::boot::<Timed>(id, settings, None, dice).expect("no table panics");
+            live::boot::<Timed>(id, settings, None, dice).expect("no table panics");
         let mut next = instant.clone();
         let node = Node {
             state: local.service,
@@ -157,7 +157,7 @@ impl Reference<'_> {
         let mut dice = Dice::new(0, Stamp::from_millis(NOW), 0);
         let settings = &self.settings[id.get() as usize];
         let effects =
-            run::run(id, settings, &mut local, input, &mut dice).expect("no table panics");
+            live::run(id, settings, &mut local, input, &mut dice).expect("no table panics");
         node.state = local.service;
         next.perform(id, effects);
         next

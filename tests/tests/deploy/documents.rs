@@ -3,6 +3,8 @@
 mod configuration;
 mod failures;
 mod names;
+mod requirements;
+mod tested;
 
 use crate::text;
 
@@ -36,6 +38,7 @@ fn every_page_is_found_from_the_readme() {
         "failures",
         "security",
         "steering-log",
+        "requirements",
     ] {
         let link = format!("docs/{page}.md");
         text(&link);

@@ -285,7 +285,7 @@ fn the_package_is_installed_and_its_unit_started_by_systemd() {
         "/run/scry scry 755 /var/log/scry scry 750"
     );
     assert_eq!(line("enabled"), "disabled");
-    // REVIEW: with the check before the start, it was `activating` for ever.
+    // A bad configuration ends the start. A check in a command before it left the unit `activating` for ever.
     assert_eq!(line("bad"), "failed 78 restarts 0");
     assert_eq!(line("started"), "active running");
     assert_eq!(line("ready"), "alive");

@@ -236,7 +236,7 @@ fn a_host_is_greeted_with_mode_and_rules() {
         .map(|message| match message {
             AgentToHost::Welcome(welcome) => welcome.mode == Mode::Audit,
             AgentToHost::Switches(switches) => switches.files == ["/run/scry/off"],
-            AgentToHost::Rules(rules) => rules.deadline_ms > 0,
+            AgentToHost::CheckSettings(rules) => rules.deadline_ms > 0,
             _ => false,
         })
         .collect();

@@ -13,7 +13,7 @@ fn one_root(mode: Mode) -> BTreeMap<String, Mode> {
 /// The mode that the host's immediate check was last told for a property.
 fn told(bench: &Bench, property: &str) -> Option<Mode> {
     let mut rules = bench.host.iter().rev().filter_map(|message| match message {
-        AgentToHost::Rules(rules) => Some(rules),
+        AgentToHost::CheckSettings(rules) => Some(rules),
         _ => None,
     });
     let modes = &rules.next()?.modes;

@@ -366,7 +366,7 @@ fn lowering_a_mode_withdraws_what_is_above_it_at_once() {
     assert_eq!(bench.withdrawn().len(), 1);
     assert_eq!(lowered.filters_fell, 1);
     assert_eq!(bench.kinds(), ["mode", "filter-lapsed"]);
-    let rules = |message: &AgentToHost| matches!(message, AgentToHost::Rules(_));
+    let rules = |message: &AgentToHost| matches!(message, AgentToHost::CheckSettings(_));
     assert!(
         bench.host.iter().any(rules),
         "the immediate check obeys it too"

@@ -58,7 +58,7 @@ fn too_much_harm_puts_the_property_in_audit_loudly() {
     assert_eq!((property.as_str(), *pause_ms), ("one root", Some(600_000)));
     assert!(why.contains("calls refused"), "{why}");
     let vetoes = bench.host.iter().any(|message| {
-        matches!(message, AgentToHost::Rules(rules) if rules.modes == [PropertyMode {
+        matches!(message, AgentToHost::CheckSettings(rules) if rules.modes == [PropertyMode {
             property: "one root".to_owned(),
             mode: Mode::Audit,
         }])

@@ -85,14 +85,14 @@ fn a_neighbors_path_acts_only_after_its_replay_here() {
 
 #[test]
 fn each_outcome_of_a_replay_has_its_answer() {
-    let check = |mode, errs, remedies: Vec<Filter>, expected| {
+    let check = |mode, confirmed, remedies: Vec<Filter>, expected| {
         let mut bench = Bench::with(Options {
             mode,
             ..Options::default()
         });
         bench.peer(OTHER, shared(7));
         let run = bench.begin();
-        bench.checker(replayed(run, 7, errs, remedies));
+        bench.checker(replayed(run, 7, confirmed, remedies));
         assert_eq!(answers(&bench), [(OTHER, expected)]);
         bench.end();
         assert_eq!(answers(&bench).len(), 1, "once");

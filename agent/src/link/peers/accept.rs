@@ -36,7 +36,7 @@ pub(super) async fn run(shared: Arc<Shared>) {
         match admission {
             Admission::Admit => {
                 shared.handshaking.fetch_add(1, Ordering::Relaxed);
-                tokio::spawn(let_in(Arc::clone(&shared), incoming));
+                tokio::spawn(accept(Arc::clone(&shared), incoming));
             }
             Admission::Retry => {
                 shared.retried.fetch_add(1, Ordering::Relaxed);
@@ -53,7 +53,7 @@ pub(super) async fn run(shared: Arc<Shared>) {
 }
 
 /// Finds out who it is, and says in one line why it is not let in.
-async fn let_in(shared: Arc<Shared>, incoming: Incoming) {
+async fn accept(shared: Arc<Shared>, incoming: Incoming) {
     let address = incoming.remote_address();
     let refused = |why: String| {
         shared.count_refused();

@@ -2,12 +2,12 @@
 //!
 //! As long as few come, all are let in. When many do, whoever has not shown that it can be reached at its address is sent
 //! a Retry, which costs next to nothing and which a forged address never answers; and each address that can be reached has
-//! an allowance of its own.
+//! a rate limit of its own.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use crate::allowance::Bucket;
+use crate::rate_limit::Bucket;
 
 /// How many addresses are told apart.
 const ADDRESSES_MAX: usize = 1024;

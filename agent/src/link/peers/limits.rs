@@ -3,7 +3,7 @@
 //! A peer that is over a limit is not read from until it is within again. Nothing of an honest peer is lost by that, and
 //! QUIC makes the peer wait with what it has.
 
-use crate::allowance::Bucket;
+use crate::rate_limit::Bucket;
 
 /// What the limits are.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -9,8 +9,8 @@ use tokio::time::{Instant, interval};
 use tracing::{info, warn};
 
 use super::{Shared, lock};
-use crate::allowance::Folding;
 use crate::daemon::Fact;
+use crate::rate_limit::Folding;
 
 /// Over which time lines are folded.
 const INTERVAL_MS: u64 = 60_000;

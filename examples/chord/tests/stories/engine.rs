@@ -29,7 +29,7 @@ fn agree(start: Simulation<Chord>, depth: u32) {
         depth: Some(depth),
         ..Limits::default()
     };
-    let report = explore(&start, Strategy::Exhaustive, limits);
+    let report = explore(&start, Strategy::EXHAUSTIVE, limits);
     assert!(report.violations.is_empty());
     let plain = world::search(start, depth as usize);
     assert_eq!(report.states, plain.states as u64);
@@ -42,7 +42,7 @@ fn predicted(scenario: &str, bugs: &[&'static str]) -> Vec<(String, usize)> {
         first_violation: true,
         ..Limits::default()
     };
-    let report = explore(&start(scenario, bugs), Strategy::Consequence, limits);
+    let report = explore(&start(scenario, bugs), Strategy::CONSEQUENCE, limits);
     report
         .violations
         .into_iter()

@@ -30,7 +30,7 @@ pub(crate) struct Run<'a> {
     pub(crate) calm: bool,
     /// How long it goes on.
     pub(crate) time: Duration,
-    /// What chance begins with.
+    /// The seed of everything that is left to chance.
     pub(crate) seed: u64,
     /// Where everything is written.
     pub(crate) directory: &'a Path,

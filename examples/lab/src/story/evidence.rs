@@ -114,7 +114,11 @@ impl Evidence {
         self.count(|what| {
             matches!(
                 what,
-                What::Violation { depth: 1.., .. } | What::Replay { errs: true, .. }
+                What::Violation { depth: 1.., .. }
+                    | What::Replay {
+                        confirmed: true,
+                        ..
+                    }
             )
         })
     }

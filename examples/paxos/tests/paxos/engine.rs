@@ -58,7 +58,7 @@ fn run(system: &System<Paxos>, strategy: Strategy) -> Report<Paxos> {
 }
 
 fn exhaustive(scenario: &str, bug: Option<&'static str>) -> Report<Paxos> {
-    explore(scenario, bug, OPTIONS, Strategy::Exhaustive)
+    explore(scenario, bug, OPTIONS, Strategy::EXHAUSTIVE)
 }
 
 #[test]
@@ -77,7 +77,7 @@ fn one_proposal_has_the_size_brute_force_counts() {
     assert_eq!(size, (5_124, 24_592, 19));
 
     // Where only messages interleave, consequence prediction has nothing to prune (LMC §6).
-    let predicted = explore("single", None, OPTIONS, Strategy::Consequence);
+    let predicted = explore("single", None, OPTIONS, Strategy::CONSEQUENCE);
     assert_eq!(predicted.states, report.states);
 }
 
@@ -106,7 +106,7 @@ fn rivals_retries_indices_and_faults_are_safe_and_counted_as_brute_force_does() 
         };
         let system = build("log", None, Some(2), options).expect("these are good options");
         let system = system.faults(faults);
-        let report = run(&system, Strategy::Exhaustive);
+        let report = run(&system, Strategy::EXHAUSTIVE);
         assert!(report.complete && report.violations.is_empty());
         let seen = search(&system, usize::MAX);
         assert_eq!(
@@ -118,7 +118,7 @@ fn rivals_retries_indices_and_faults_are_safe_and_counted_as_brute_force_does() 
 
 #[test]
 fn each_bug_is_found_where_it_is_switched_on() {
-    for strategy in [Strategy::Exhaustive, Strategy::Consequence] {
+    for strategy in [Strategy::EXHAUSTIVE, Strategy::CONSEQUENCE] {
         for (scenario, bug) in [
             ("bug1", "last-promise"),
             ("bug2", "volatile-promise"),

@@ -96,7 +96,7 @@ fn check(scenario: &str, bug: &'static str, options: &Options, depth: usize, exp
         ..Limits::default()
     };
     let options = scry::Options {
-        strategy: Strategy::Consequence,
+        strategy: Strategy::CONSEQUENCE,
         limits,
         ..scry::Options::default()
     };

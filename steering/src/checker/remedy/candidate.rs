@@ -7,10 +7,10 @@ use scry_protocol::link::checker::Order;
 use scry_protocol::{Digest, NodeId};
 use serde::Serialize;
 
-use crate::hook::kind_of;
-use crate::model::event::{Event, EventOf, Step};
-use crate::model::steering::{Rule, digest_of};
-use crate::service::Service;
+use scry_engine::kind::kind_of;
+use scry_engine::model::event::{Event, EventOf, Step};
+use scry_engine::model::steering::{NodeFilter, digest_of};
+use scry_engine::service::Service;
 
 /// What a filter takes from the service, the least first.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -33,7 +33,7 @@ pub(super) enum Harm {
 /// A filter that could act on a path.
 #[derive(Clone, Debug)]
 pub(super) struct Candidate {
-    pub(super) rule: Rule,
+    pub(super) rule: NodeFilter,
     /// The first event of the path on which it acts.
     pub(super) at: usize,
     /// What it takes at least.
@@ -72,7 +72,7 @@ pub(super) fn candidates<S: Service>(me: NodeId, path: &[Step<S>], order: Order)
 
 /// Lists the filters that could act on an event at a node, the narrowest first. The paper's policy knows no delay of
 /// messages: it drops them, and on connections also with a reset.
-fn rules<S: Service>(node: NodeId, event: &EventOf<S>, order: Order) -> Vec<(Rule, Harm)> {
+fn rules<S: Service>(node: NodeId, event: &EventOf<S>, order: Order) -> Vec<(NodeFilter, Harm)> {
     use Action::{Drop, Hold, Postpone, Refuse, Reset};
     let actions: &[(Action, Harm)] = match (event, order) {
         (Event::Deliver { from, .. }, _) if *from == node => &[(Drop, Harm::Gap)],
@@ -93,7 +93,7 @@ fn rules<S: Service>(node: NodeId, event: &EventOf<S>, order: Order) -> Vec<(Rul
     let mut all = Vec::new();
     for &(action, harm) in actions {
         all.extend(matchers::<S>(node, event).into_iter().map(|matcher| {
-            let rule = Rule {
+            let rule = NodeFilter {
                 node,
                 matcher,
                 action,
@@ -141,7 +141,7 @@ fn matchers<S: Service>(node: NodeId, event: &EventOf<S>) -> Vec<Matcher> {
 
 /// Returns what a veto does to an event: the one event is kept from its handler as a network or a scheduler could keep it
 /// . `None` for what cannot be kept back, such as a reset.
-pub(super) fn veto<S: Service>(node: NodeId, event: &EventOf<S>) -> Option<Rule> {
+pub(super) fn veto<S: Service>(node: NodeId, event: &EventOf<S>) -> Option<NodeFilter> {
     let action = match event {
         Event::Deliver { .. } => Action::Drop,
         Event::Receive { .. } => Action::Reset,
@@ -149,7 +149,7 @@ pub(super) fn veto<S: Service>(node: NodeId, event: &EventOf<S>) -> Option<Rule>
         _ => Action::Postpone,
     };
     let matcher = matchers::<S>(node, event).into_iter().next()?;
-    Some(Rule {
+    Some(NodeFilter {
         node,
         matcher,
         action,
@@ -163,7 +163,7 @@ fn contents<T: Serialize>(value: &T) -> Vec<Option<Digest>> {
 }
 
 /// Returns the rule for every content, if it is for one only.
-pub(super) fn without_content(rule: &Rule) -> Option<Rule> {
+pub(super) fn without_content(rule: &NodeFilter) -> Option<NodeFilter> {
     let mut wider = rule.clone();
     match &mut wider.matcher {
         Matcher::Message { content, .. }
@@ -174,7 +174,7 @@ pub(super) fn without_content(rule: &Rule) -> Option<Rule> {
 }
 
 /// Says what a filter does.
-pub fn words(rule: &Rule) -> String {
+pub fn words(rule: &NodeFilter) -> String {
     let (what, content) = match &rule.matcher {
         Matcher::Message {
             kind,

@@ -9,15 +9,15 @@ use scry_protocol::link::checker::Order;
 use crate::checker::remedy::Prover;
 use crate::checker::remedy::candidate::{Candidate, Harm, veto, without_content};
 use crate::checker::replay::{Broken, broken, replay};
-use crate::explore::{Limits, Options, Search, Stop, Strategy, Violation};
-use crate::model::event::{Event, EventOf, Step};
-use crate::model::fault::Faults;
-use crate::model::network::Parcel;
-use crate::model::simulation::Simulation;
-use crate::model::steering::{Rule, Steering};
-use crate::property::Property;
-use crate::service::Service;
-use crate::timing::Clock;
+use scry_engine::explore::{Limits, Options, Search, Stop, Strategy, Violation};
+use scry_engine::model::event::{Event, EventOf, Step};
+use scry_engine::model::fault::Faults;
+use scry_engine::model::network::Parcel;
+use scry_engine::model::simulation::Simulation;
+use scry_engine::model::steering::{NodeFilter, Steering};
+use scry_engine::property::Property;
+use scry_engine::service::Service;
+use scry_engine::timing::Clock;
 
 /// How many states one search of a proof may find. Beyond, nothing is proved.
 const PROOF_STATES_MAX: u64 = 200_000;
@@ -70,16 +70,15 @@ impl<S: Service> Task<'_, S> {
         mut watch: impl FnMut(&Search<S>, &[Violation<S>]) -> Result<(), String>,
     ) -> Result<Vec<Violation<S>>, String> {
         let options = Options {
-            strategy: Strategy::Consequence,
+            strategy: Strategy::CONSEQUENCE,
             limits: Limits {
                 states: Some(self.bound.states),
                 depth: Some(self.bound.depth),
                 bytes: Some(self.bound.bytes),
                 first_violation: false,
             },
-            threads: 1,
-            pruning: true,
             clock: self.clock,
+            ..Options::default()
         };
         let mut search =
             Search::new(self.start, self.properties, options).map_err(|error| error.to_string())?;
@@ -221,7 +220,7 @@ impl<S: Service> Prover<'_, S> {
 
     /// Judges what the filter does from the start state on, off the path too: what it breaks, and what can come true no
     /// more.
-    fn judge_from_start(&mut self, rule: &Rule) -> Result<(), String> {
+    fn judge_from_start(&mut self, rule: &NodeFilter) -> Result<(), String> {
         let length = self.path.len();
         let steered = self
             .start
@@ -351,7 +350,7 @@ pub fn judge_veto<S: Service>(
     let rule = veto::<S>(node, event).ok_or("it cannot be kept back")?;
     let mut before = state.clone();
     if !before.enabled(node).contains(event) {
-        before.send_for(node, event);
+        send_for(&mut before, node, event);
     }
     let ways = |state: &Simulation<S>| -> Vec<Simulation<S>> {
         let steps = state.successors().into_iter();
@@ -389,27 +388,25 @@ pub fn judge_veto<S: Service>(
     refuse_new(&with, &without, None)
 }
 
-impl<S: Service> Simulation<S> {
-    /// Puts a message on its way that an event delivers.
-    fn send_for(&mut self, node: NodeId, event: &EventOf<S>) {
-        let (from, parcel) = match event {
-            Event::Deliver { from, message } => (*from, Parcel::Datagram(message.clone())),
-            Event::Receive {
-                from,
-                connection,
-                message,
-            } => {
-                let segment = Parcel::Segment {
-                    connection: *connection,
-                    first: true,
-                    message: message.clone(),
-                };
-                (*from, segment)
-            }
-            _ => return,
-        };
-        self.post(from, vec![(node, parcel)]);
-    }
+/// Puts a message on its way that an event delivers.
+fn send_for<S: Service>(state: &mut Simulation<S>, node: NodeId, event: &EventOf<S>) {
+    let (from, parcel) = match event {
+        Event::Deliver { from, message } => (*from, Parcel::Datagram(message.clone())),
+        Event::Receive {
+            from,
+            connection,
+            message,
+        } => {
+            let segment = Parcel::Segment {
+                connection: *connection,
+                first: true,
+                message: message.clone(),
+            };
+            (*from, segment)
+        }
+        _ => return,
+    };
+    state.post(from, vec![(node, parcel)]);
 }
 
 /// Tells whether the rest of a path no longer breaks a property from a state, with no filter in force.

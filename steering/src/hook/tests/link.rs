@@ -14,13 +14,13 @@ use scry_protocol::link::host::{
 };
 use scry_protocol::{CheckpointNumber, Incarnation, NodeId, Transport};
 
-use crate::checkpoint::Time;
-use crate::checkpoint::channel::Lane;
-use crate::checkpoint::recorder::Capture;
 use crate::hook::tests::rig::{
     Agent, Directory, ME, NOW, PEER, Rig, capture, join, options, until, welcome,
 };
 use crate::hook::{Hook, Options, Verdict};
+use scry_checkpoint::Time;
+use scry_checkpoint::channel::Lane;
+use scry_checkpoint::recorder::Capture;
 
 fn stamped(number: u32) -> Envelope {
     Envelope {

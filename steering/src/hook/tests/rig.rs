@@ -15,9 +15,9 @@ use scry_protocol::link::host::{
 };
 use scry_protocol::{FilterId, NodeId, RunId, ViolationId};
 
-use crate::checkpoint::Time;
-use crate::checkpoint::recorder::Capture;
 use crate::hook::{Hook, Occurrence, Options, Request, Verdict};
+use scry_checkpoint::Time;
+use scry_checkpoint::recorder::Capture;
 
 pub(super) const ME: NodeId = NodeId::new(1);
 pub(super) const PEER: NodeId = NodeId::new(2);

@@ -3,16 +3,17 @@
 use scry_protocol::{NodeId, Transport};
 use tokio::time::Instant;
 
-use crate::checkpoint::channel::Lane;
-use crate::context::Effect;
 use crate::hook::Hook;
 use crate::runtime::connection::Key;
 use crate::runtime::emulation::Passage;
 use crate::runtime::node::events::encode;
 use crate::runtime::node::{End, Node};
-use crate::runtime::run::{self, Effects, Panicked};
 use crate::runtime::wire::{self, NO_STAMP};
-use crate::service::Service;
+use scry_checkpoint::channel::Lane;
+use scry_engine::context::Effect;
+use scry_engine::model::live::Effects;
+use scry_engine::panics::{Panicked, caught};
+use scry_engine::service::Service;
 
 /// How large a buffer is kept for the next message.
 const KEPT_BYTES: usize = 64 << 10;
@@ -22,8 +23,7 @@ impl<S: Service> Node<S> {
     pub(super) fn perform(&mut self, effects: Effects<S>) -> Result<(), End> {
         if let Some(store) = &mut self.store {
             let service = &self.local.service;
-            let disk =
-                run::caught(|| service.disk()).map_err(|Panicked(said)| End::Panicked(said))?;
+            let disk = caught(|| service.disk()).map_err(|Panicked(said)| End::Panicked(said))?;
             store
                 .keep(self.local.ticks, self.stamps.event_ms(), &disk)
                 .map_err(|error| End::Failed(format!("disk: {error}")))?;

@@ -7,19 +7,20 @@ use scry_protocol::{FilterId, NodeId, Transport};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use crate::context::Dice;
 use crate::hook::Hook;
-use crate::model::event::{Event, Input, InputOf};
 use crate::runtime::connection::{Arrival, Key};
 use crate::runtime::guard::{Examined, Scene};
 use crate::runtime::handle::CallError;
 use crate::runtime::node::holding::{Pending, Way, past_to_judge_by};
 use crate::runtime::node::{BATCH_MAX, End, Node};
 use crate::runtime::report::{Kind, Ruling};
-use crate::runtime::run::{self, Panicked, Performed};
 use crate::runtime::streams::{Hold, Standing, Waiting};
 use crate::runtime::wire::{self, FRAME_BYTES_MAX};
-use crate::service::Service;
+use scry_engine::context::Dice;
+use scry_engine::model::event::{Event, Input, InputOf};
+use scry_engine::model::live::{self, Performed};
+use scry_engine::panics::{Panicked, caught};
+use scry_engine::service::Service;
 
 /// How a message came.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -514,15 +515,15 @@ impl<S: Service> Node<S> {
         self.perform(effects)
     }
 
-    fn run(&mut self, input: InputOf<S>, mut dice: Dice) -> Result<run::Effects<S>, End> {
-        run::run(self.me, &self.setup, &mut self.local, input, &mut dice)
+    fn run(&mut self, input: InputOf<S>, mut dice: Dice) -> Result<live::Effects<S>, End> {
+        live::run(self.me, &self.setup, &mut self.local, input, &mut dice)
             .map_err(|Panicked(said)| End::Panicked(said))
     }
 }
 
 /// Reads a message. Whatever the service's own types do with what a peer sent, it is no more than malformed.
 fn read_message<S: Service>(content: &[u8]) -> Option<S::Message> {
-    run::caught(|| rmp_serde::from_slice(content)).ok()?.ok()
+    caught(|| rmp_serde::from_slice(content)).ok()?.ok()
 }
 
 fn lost(peer: NodeId, reason: &str) -> String {

@@ -15,11 +15,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::capture;
-use crate::checkpoint::Time;
-use crate::context::Dice;
 use crate::hook::{Hook, Kept};
-use crate::model::event::{Input, InputOf};
-use crate::model::handler::Local;
 use crate::runtime::connection::Key;
 use crate::runtime::guard::{Asked, Meanwhile, Refusal, Reviewed, Scene};
 use crate::runtime::handle::CallError;
@@ -27,9 +23,13 @@ use crate::runtime::node::events::{Origin, encode};
 use crate::runtime::node::steering::{capture_now, kept};
 use crate::runtime::node::{End, Node};
 use crate::runtime::report::{Kind, Ruling};
-use crate::runtime::run::caught;
 use crate::runtime::streams::{Hold, Streams, Waiting};
-use crate::service::Service;
+use scry_checkpoint::Time;
+use scry_engine::context::Dice;
+use scry_engine::model::event::{Input, InputOf};
+use scry_engine::model::handler::Local;
+use scry_engine::panics::caught;
+use scry_engine::service::Service;
 
 /// The past of a node without a hook: it hears of no neighbors' states either.
 static NO_PAST: Past = Past::nothing();

@@ -14,13 +14,13 @@ use scry_protocol::link::host::{Outcome, Suspicion};
 use tokio::time::Instant;
 
 use crate::hook::Kept;
-use crate::model::event::InputOf;
 use crate::runtime::connection::Key;
 use crate::runtime::guard::Scene;
 use crate::runtime::node::holding::past_to_judge_by;
 use crate::runtime::node::{End, Node};
 use crate::runtime::streams::{Hold, Waiting};
-use crate::service::Service;
+use scry_engine::model::event::InputOf;
+use scry_engine::service::Service;
 
 /// What is kept is offered again after this. As long as nothing happens at the node the pause doubles, up to the second.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
@@ -217,7 +217,7 @@ impl<S: Service> Node<S> {
                 }
                 // The neighbors are being asked about it, or a filter keeps it.
                 Some(end) if end.held.is_some() => {}
-                // The connection is gone, or of a former life.
+                // The connection is gone, or of an earlier incarnation.
                 _ => drop(self.postponed.take(key)),
             }
         }

@@ -13,12 +13,7 @@ use tokio::time::Instant;
 
 use crate::capture::{self, KEPT_MAX, Kept, Readings, StreamEnd};
 use crate::checker::path;
-use crate::checkpoint::channel::Lane;
-use crate::checkpoint::recorder::Capture;
-use crate::checkpoint::{Messages, Time};
 use crate::hook::{self, Hook, Occurrence, Request, Verdict, kind_of};
-use crate::model::handler::Local;
-use crate::property::Projection;
 use crate::runtime::connection::Key;
 use crate::runtime::guard::Notice;
 use crate::runtime::node::events::{Decision, Origin};
@@ -26,10 +21,16 @@ use crate::runtime::node::holding::Holding;
 use crate::runtime::node::{End, Node, random_seed};
 use crate::runtime::ports::PortCounts;
 use crate::runtime::report::{Kind, Ruling};
-use crate::runtime::run::{self, Panicked};
 use crate::runtime::streams::{Hold, Streams, Waiting};
 use crate::runtime::wire::NO_STAMP;
-use crate::service::{Handling, Prediction, Service};
+use scry_checkpoint::channel::Lane;
+use scry_checkpoint::recorder::Capture;
+use scry_checkpoint::{Messages, Time};
+use scry_engine::model::handler::Local;
+use scry_engine::model::live;
+use scry_engine::panics::{Panicked, caught};
+use scry_engine::property::Projection;
+use scry_engine::service::{Handling, Prediction, Service};
 
 /// How many datagrams are held back. Beyond it the oldest is lost, as datagrams may be.
 const HELD_MAX: usize = 4096;
@@ -169,7 +170,9 @@ impl<S: Service> Node<S> {
             match request {
                 Request::Ended(ended) => self.release(ended.filter)?,
                 Request::Predicted(predicted) => self.predicted(*predicted)?,
-                Request::Rules(_) | Request::Surroundings(_) => self.inform_guard(request)?,
+                Request::CheckSettings(_) | Request::Surroundings(_) => {
+                    self.inform_guard(request)?
+                }
             }
         }
         Ok(())
@@ -187,7 +190,7 @@ impl<S: Service> Node<S> {
             Request::Surroundings(surroundings) => surroundings.answers,
             _ => None,
         };
-        if matches!(request, Request::Rules(_)) {
+        if matches!(request, Request::CheckSettings(_)) {
             // By other properties the node may look changed.
             self.watched = None;
             if let Some(hook) = &mut self.hook {
@@ -365,7 +368,7 @@ impl<S: Service> Node<S> {
         }
     }
 
-    /// Rules on a message; `content` is how it came over the wire, if it did. One that is offered `again` is no other event.
+    /// CheckSettings on a message; `content` is how it came over the wire, if it did. One that is offered `again` is no other event.
     pub(super) fn rule_on_message(
         &mut self,
         from: NodeId,
@@ -424,7 +427,7 @@ impl<S: Service> Node<S> {
         }))
     }
 
-    /// Rules on the news that the connections with a peer are lost.
+    /// CheckSettings on the news that the connections with a peer are lost.
     pub(super) fn rule_on_disconnect(&mut self, peer: NodeId, again: bool) -> Decision {
         // The hook may end filters by what it knows of the peer's messages.
         self.note_runs();
@@ -515,7 +518,7 @@ impl<S: Service> Node<S> {
     /// Tells the service of a predicted violation, and installs the filters if it leaves it to them.
     fn predicted(&mut self, predicted: Predicted) -> Result<(), End> {
         // A path has other nodes' messages in it.
-        let read = run::caught(|| path::read::<S>(&predicted.path));
+        let read = caught(|| path::read::<S>(&predicted.path));
         let handling = match read {
             Err(Panicked(said)) => {
                 tracing::warn!("a predicted path cannot be read: the service panics on it: {said}");
@@ -537,7 +540,7 @@ impl<S: Service> Node<S> {
                     hook.note_change();
                 }
                 let (handling, effects) =
-                    run::predict(self.me, &self.setup, &mut self.local, &prediction, dice)
+                    live::predict(self.me, &self.setup, &mut self.local, &prediction, dice)
                         .map_err(|Panicked(said)| End::Panicked(said))?;
                 self.perform(effects)?;
                 handling

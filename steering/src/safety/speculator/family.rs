@@ -26,17 +26,16 @@ use scry_protocol::{CheckpointNumber, Content, Incarnation, Past};
 
 use crate::blame::{self, Phase};
 use crate::capture;
-use crate::model::event::InputOf;
-use crate::properties;
-use crate::property::Property;
 use crate::safety::child::{
-    CheckError, end_of, heed_the_clock, live_at_most, reap, spawn, unanswered,
+    CheckError, end_by_alarm, end_of, live_at_most, reap, spawn, unanswered,
 };
 use crate::safety::speculator::VETTING_MAX;
 use crate::safety::speculator::words::{Answer, Check, Order, Said, Spoken, read, write};
 use crate::safety::trial::{Spot, Trial, Trouble, looks_at_neighbors};
 use crate::safety::vetting::{Neighbors, Vetting, without};
-use crate::service::Service;
+use scry_engine::model::event::InputOf;
+use scry_engine::property::Property;
+use scry_engine::service::Service;
 
 /// How many children wait for a question. While one ends and another is forked in its place, the others answer.
 const CHILDREN_COUNT: usize = 3;
@@ -54,7 +53,7 @@ const CLOSED: u8 = b'c';
 pub fn serve<S: Service>() {
     // Without it the process ends all the same when the host closes its end.
     let _ = set_pdeathsig(Signal::SIGKILL);
-    heed_the_clock();
+    end_by_alarm();
     // Without it, what a child died of is taken for the handler, and no neighbor's state is worked with.
     let _ = blame::share_with_children();
     let Ok(input) = std::io::stdin().as_fd().try_clone_to_owned() else {
@@ -185,8 +184,8 @@ impl<S: Service> Family<S> {
 
     fn follow(&mut self) -> std::io::Result<()> {
         match read(&mut self.stream)? {
-            Order::Rules(text) => {
-                self.properties = properties::from_text(&text);
+            Order::CheckSettings(text) => {
+                self.properties = scry_properties::from_text(&text);
                 self.vetting.clear();
             }
             Order::Surroundings(told) => {

@@ -9,10 +9,10 @@ use scry_protocol::link::host::Surroundings;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::checkpoint::cut::Standing;
-use crate::context::Dice;
 use crate::safety::child::VERDICT_BYTES_MAX;
 use crate::safety::trial::{Spot, Trouble, Verdict, What};
+use scry_checkpoint::cut::Standing;
+use scry_engine::context::Dice;
 
 /// No message is longer: a state, an event, and what surrounds them.
 const MESSAGE_BYTES_MAX: usize = 80 << 20;
@@ -25,7 +25,7 @@ const HEAD_BYTES: usize = 5;
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Order {
     /// The text of the property file.
-    Rules(String),
+    CheckSettings(String),
     /// The neighbors' states.
     Surroundings(Told),
 }
@@ -207,7 +207,7 @@ mod tests {
                 std::thread::sleep(Duration::from_millis(5));
             }
         });
-        let order = Order::Rules("x".repeat(16 << 20));
+        let order = Order::CheckSettings("x".repeat(16 << 20));
         let within = Duration::from_millis(100);
         let written = write_within(&mut here, &order, within);
         drop(here);

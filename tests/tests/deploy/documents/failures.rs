@@ -2,30 +2,13 @@
 //! together, the tests are tests, and the failures that are counted by name are those that some code counts.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::path::Path;
-
-use scry_tests::{files, root};
 
 use super::rows;
+use super::tested::{by_file, sources};
 use crate::text;
 
 const PAGE: &str = "docs/failures.md";
 const TESTS: &str = "tests/failures.toml";
-
-/// Reads all sources below a folder, with their paths.
-fn sources(folder: &str) -> Vec<(String, String)> {
-    let folder = root().join(folder);
-    let is_rust = |path: &Path| path.extension().is_some_and(|extension| extension == "rs");
-    files(&folder)
-        .into_iter()
-        .filter(|path| is_rust(path))
-        .map(|path| {
-            let source = fs::read_to_string(&path).expect("sources are text");
-            (path.display().to_string(), source)
-        })
-        .collect()
-}
 
 /// Reads the sources of a crate without its tests: neither those in files of their own nor those at the foot of a file.
 pub(super) fn code(folder: &str) -> Vec<(String, String)> {
@@ -36,88 +19,6 @@ pub(super) fn code(folder: &str) -> Vec<(String, String)> {
         source.truncate(end.unwrap_or(source.len()));
     }
     read
-}
-
-/// Collects the functions that a source marks as tests.
-fn marked(source: &str) -> Vec<String> {
-    let lines: Vec<&str> = source.lines().map(str::trim).collect();
-    let is_mark = |line: &str| line == "#[test]" || line.starts_with("#[tokio::test");
-    let mut names = Vec::new();
-    for at in (0..lines.len()).filter(|&at| is_mark(lines[at])) {
-        // Between the mark and the function there may be other attributes and comments, nothing else.
-        let mut rest = lines[at + 1..].iter();
-        let next = rest.find(|line| !line.starts_with("#[") && !line.starts_with("//"));
-        let function = next.and_then(|line| {
-            let line = line.strip_prefix("async ").unwrap_or(line);
-            line.strip_prefix("fn ")?.split(['(', '<']).next()
-        });
-        names.extend(function.map(str::to_owned));
-    }
-    names
-}
-
-/// Collects the cases of a test that has a `main` of its own: pairs `("name", function)`, where the function is there.
-fn cases(source: &str) -> Vec<String> {
-    let mut names = Vec::new();
-    for rest in source.split('(').skip(1) {
-        let Some((name, rest)) = rest
-            .trim_start()
-            .strip_prefix('"')
-            .and_then(|rest| rest.split_once('"'))
-        else {
-            continue;
-        };
-        let Some((function, _)) = rest
-            .trim_start()
-            .strip_prefix(',')
-            .and_then(|rest| rest.split_once(')'))
-        else {
-            continue;
-        };
-        let function = function.trim().trim_end_matches(',').trim_end();
-        let is_path = !function.is_empty()
-            && function
-                .chars()
-                .all(|letter| letter.is_ascii_alphanumeric() || letter == '_' || letter == ':');
-        if is_path {
-            names.push(name.replace(' ', "_"));
-        }
-    }
-    names
-}
-
-/// Collects the names of all tests.
-fn tests() -> BTreeSet<String> {
-    let alone: Vec<String> = files(&root())
-        .iter()
-        .filter(|path| path.ends_with("Cargo.toml"))
-        .flat_map(|manifest| {
-            let folder = manifest.parent().expect("a file is in a folder").to_owned();
-            let manifest = fs::read_to_string(manifest).expect("a manifest is text");
-            let manifest: toml::Table = manifest.parse().expect("a manifest is TOML");
-            let tests = manifest.get("test").and_then(toml::Value::as_array);
-            let alone: Vec<String> = tests
-                .into_iter()
-                .flatten()
-                .filter(|test| test.get("harness").and_then(toml::Value::as_bool) == Some(false))
-                .filter_map(|test| test.get("path")?.as_str())
-                .filter_map(|path| Some(folder.join(path).parent()?.display().to_string()))
-                .collect();
-            alone
-        })
-        .collect();
-    assert!(
-        !alone.is_empty(),
-        "some tests have a `main` of their own: {alone:?}"
-    );
-    let mut names = BTreeSet::new();
-    for (path, source) in sources("") {
-        names.extend(marked(&source));
-        if alone.iter().any(|folder| path.starts_with(folder)) {
-            names.extend(cases(&source));
-        }
-    }
-    names
 }
 
 /// Returns the titles of the page's rows: what is bold at their start.
@@ -147,12 +48,7 @@ fn titles(page: &str) -> BTreeSet<String> {
 
 #[test]
 fn every_failure_has_tests_and_they_are_tests() {
-    let known = tests();
-    assert!(known.len() > 200, "tests can be found");
-    assert!(
-        !known.contains("is_empty"),
-        "a function is no test for being one"
-    );
+    let known: BTreeSet<String> = by_file().into_values().flatten().collect();
     let held: BTreeMap<String, Vec<String>> = toml::from_str(&text(TESTS)).expect(TESTS);
     let listed: BTreeSet<String> = held.keys().cloned().collect();
     let page = text(PAGE);

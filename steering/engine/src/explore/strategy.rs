@@ -1,0 +1,398 @@
+//! The seam of a strategy: what one is given, what it answers, and what the rest of scry knows of it.
+//!
+//! A strategy is a file in this folder with an [`Entry`]: its name, a line of help, the settings it has of its own, and
+//! how to start a [`Walk`]. It is listed once, in [`explore`](crate::explore). Everything else (the search, the checker,
+//! remedies, `check --help`, reports) works from that: nobody asks which strategy it is. CONTRIBUTING.md shows how to
+//! add one.
+//!
+//! What a strategy finds is a path of (node, event, tosses) from the start state, and what it claims of that path. The
+//! claim is believed when the path was replayed on plain values.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::explore::limits::{Limits, Stop};
+use crate::explore::{Counts, STRATEGIES};
+use crate::interned::judge::Finding;
+use crate::interned::world::{Space, StepIds};
+
+/// A way to go through a system's states, by name.
+#[derive(Clone, Copy)]
+pub struct Strategy(&'static Entry);
+
+/// What is known of a strategy.
+#[derive(Debug)]
+pub struct Entry {
+    /// What it is called.
+    pub name: &'static str,
+    /// What it does, in a line.
+    pub about: &'static str,
+    /// What can be set of it, and of no other.
+    pub settings: &'static [Setting],
+    /// Whether it can work on several threads. The report does not depend on their number.
+    pub threads: bool,
+    /// Whether it throws dice, so that a seed makes a difference.
+    pub seeded: bool,
+    /// Begins a search in a state.
+    pub start: fn(&mut Space, &[u32], Plan) -> Box<dyn Walk>,
+}
+
+/// Something that can be set of a strategy.
+#[derive(Clone, Copy, Debug)]
+pub struct Setting {
+    /// What it is called.
+    pub name: &'static str,
+    /// What it does, in a line.
+    pub about: &'static str,
+    /// What values it takes, and which it has if nobody sets it.
+    pub kind: Kind,
+}
+
+/// What values a setting takes, with its default.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Kind {
+    /// `on` or `off`.
+    Switch(bool),
+    /// A number, at least 1.
+    Count(u64),
+}
+
+/// What a strategy is asked to do.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// When to stop.
+    pub limits: Limits,
+    /// On how many threads; 1 if the strategy works on one.
+    pub threads: usize,
+    /// What its dice begin with.
+    pub seed: u64,
+    /// What was set of it.
+    pub settings: Settings,
+}
+
+/// A search at rest, to be continued bit by bit. It is a function of the world, the start state and the plan, however
+/// often and far it is continued.
+pub trait Walk: fmt::Debug + Send {
+    /// Goes on for about this many steps, and tells why the search ended if it did.
+    fn advance(&mut self, world: &mut Space, steps: u64) -> Option<Stop>;
+
+    /// Returns how far it is.
+    fn counts(&self) -> Counts;
+
+    /// Shows the words of every state that waits to be expanded.
+    fn for_each_waiting(&self, see: &mut dyn FnMut(&[u32]));
+
+    /// Returns how many findings there are.
+    fn found_count(&self) -> usize;
+
+    /// Lists what was found, in order of discovery. The path of a finding may become shorter, the finding stays.
+    fn found(&self, world: &Space, start: &[u32]) -> Vec<Found>;
+
+    /// Goes on after what was found so far, if it stopped for that: there turned out to be no time for it.
+    fn pass_over_found(&mut self, world: &Space);
+
+    /// Says where it looked, once it has [nothing left to explore](Stop::Exhausted), in words that complete "no violation …";
+    /// `None` if everywhere.
+    fn extent(&self) -> Option<&'static str> {
+        None
+    }
+}
+
+/// Something a strategy found.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// What is claimed.
+    pub claim: Claim,
+    /// The steps from the start state.
+    pub path: Vec<StepIds>,
+    /// The words of the state they lead to, if the strategy knows them: replayed, the path must lead there.
+    pub end: Option<Vec<u32>>,
+}
+
+/// What is claimed of a path.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Claim {
+    /// The state it leads to breaks a property.
+    Breaks(Finding),
+}
+
+/// What was set of a strategy: a few names and values.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Settings([Option<(&'static str, u64)>; SETTINGS_MAX]);
+
+/// How many settings a strategy can have.
+const SETTINGS_MAX: usize = 4;
+
+/// Why a text names no strategy.
+#[derive(Debug, Eq, PartialEq, thiserror::Error)]
+#[error("there is no strategy `{0}`; there are {list}", list = listed(Strategy::all().map(Strategy::name)))]
+pub struct UnknownStrategy(String);
+
+/// Why something cannot be set.
+#[derive(Debug, Eq, PartialEq, thiserror::Error)]
+pub enum SettingError {
+    /// The strategy has no such setting.
+    #[error("{strategy} has no setting `{name}`; {has}", has = has(*strategy))]
+    Unknown {
+        /// The strategy.
+        strategy: Strategy,
+        /// What was to be set.
+        name: String,
+    },
+    /// The setting takes other values.
+    #[error("`{name}` of {strategy} is {takes}, not `{value}`")]
+    Value {
+        /// The strategy.
+        strategy: Strategy,
+        /// The setting.
+        name: &'static str,
+        /// What it takes.
+        takes: &'static str,
+        /// What was given.
+        value: String,
+    },
+}
+
+fn has(strategy: Strategy) -> String {
+    match strategy.settings() {
+        [] => "it has none".to_owned(),
+        all => format!("it has {}", listed(all.iter().map(|setting| setting.name))),
+    }
+}
+
+/// Lists names with commas, and with "and" before the last.
+fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    let names: Vec<&str> = names.collect();
+    match names.as_slice() {
+        [] => String::new(),
+        [only] => (*only).to_owned(),
+        [rest @ .., last] => format!("{} and {last}", rest.join(", ")),
+    }
+}
+
+impl Strategy {
+    /// Names a strategy that is listed.
+    pub(super) const fn of(entry: &'static Entry) -> Self {
+        Self(entry)
+    }
+
+    /// Lists every strategy.
+    pub fn all() -> impl Iterator<Item = Self> {
+        STRATEGIES.iter().map(|entry| Self(entry))
+    }
+
+    /// Returns what it is called.
+    pub const fn name(self) -> &'static str {
+        self.0.name
+    }
+
+    /// Returns what it does, in a line.
+    pub const fn about(self) -> &'static str {
+        self.0.about
+    }
+
+    /// Returns what can be set of it.
+    pub const fn settings(self) -> &'static [Setting] {
+        self.0.settings
+    }
+
+    /// Tells whether a seed makes a difference.
+    pub const fn is_seeded(self) -> bool {
+        self.0.seeded
+    }
+
+    pub(super) const fn entry(self) -> &'static Entry {
+        self.0
+    }
+
+    /// Reads a setting, for example `pruning=off`.
+    ///
+    /// # Errors
+    ///
+    /// If the strategy has no such setting or it takes other values.
+    pub fn set(
+        self,
+        settings: Settings,
+        name: &str,
+        value: &str,
+    ) -> Result<Settings, SettingError> {
+        let found = self.settings().iter().find(|it| it.name == name);
+        let setting = found.ok_or_else(|| SettingError::Unknown {
+            strategy: self,
+            name: name.to_owned(),
+        })?;
+        let read = match (setting.kind, value) {
+            (Kind::Switch(_), "on") => Some(1),
+            (Kind::Switch(_), "off") => Some(0),
+            (Kind::Switch(_), _) => None,
+            (Kind::Count(_), text) => text.parse().ok().filter(|&count| count > 0),
+        };
+        match read {
+            Some(read) => Ok(settings.with(setting.name, read)),
+            None => Err(SettingError::Value {
+                strategy: self,
+                name: setting.name,
+                takes: setting.kind.takes(),
+                value: value.to_owned(),
+            }),
+        }
+    }
+
+    /// Refuses what was set of another strategy.
+    pub(super) fn check(self, settings: &Settings) -> Result<(), SettingError> {
+        for &(name, _) in settings.0.iter().flatten() {
+            if self.settings().iter().all(|setting| setting.name != name) {
+                return Err(SettingError::Unknown {
+                    strategy: self,
+                    name: name.to_owned(),
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Found {
+    /// Claims something of the path that takes these successors from a state.
+    pub(super) fn at(world: &Space, start: &[u32], successors: &[u32], claim: Claim) -> Self {
+        let mut words = start.to_vec();
+        for &successor in successors {
+            world.tables().patch(&mut words, successor);
+        }
+        Self {
+            claim,
+            path: successors.iter().map(|&at| world.step_of(at)).collect(),
+            end: Some(words),
+        }
+    }
+}
+
+impl Kind {
+    /// Says what it takes.
+    pub const fn takes(self) -> &'static str {
+        match self {
+            Self::Switch(_) => "`on` or `off`",
+            Self::Count(_) => "a number, at least 1",
+        }
+    }
+
+    fn usual(self) -> u64 {
+        match self {
+            Self::Switch(on) => u64::from(on),
+            Self::Count(count) => count,
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    /// Writes the default.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Switch(true) => f.write_str("on"),
+            Self::Switch(false) => f.write_str("off"),
+            Self::Count(count) => write!(f, "{count}"),
+        }
+    }
+}
+
+impl Settings {
+    /// Nothing was set but these switches and counts. For code that names them itself: texts are read by
+    /// [`Strategy::set`].
+    pub fn of(chosen: &[(&'static str, u64)]) -> Self {
+        chosen
+            .iter()
+            .fold(Self::default(), |all, &(name, value)| all.with(name, value))
+    }
+
+    fn with(mut self, name: &'static str, value: u64) -> Self {
+        let at = self
+            .0
+            .iter()
+            .position(|it| it.is_none_or(|(known, _)| known == name));
+        let at = at.expect("no strategy has more settings than there is room for");
+        self.0[at] = Some((name, value));
+        self
+    }
+
+    /// Returns a number that was set, or its default.
+    pub(super) fn count(&self, setting: &Setting) -> u64 {
+        let chosen = self
+            .0
+            .iter()
+            .flatten()
+            .find(|(name, _)| *name == setting.name);
+        chosen.map_or_else(|| setting.kind.usual(), |&(_, value)| value)
+    }
+
+    /// Tells whether something is switched on.
+    pub(super) fn is_on(&self, setting: &Setting) -> bool {
+        self.count(setting) != 0
+    }
+}
+
+impl fmt::Debug for Strategy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl fmt::Display for Strategy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl PartialEq for Strategy {
+    fn eq(&self, other: &Self) -> bool {
+        self.name() == other.name()
+    }
+}
+
+impl Eq for Strategy {}
+
+impl FromStr for Strategy {
+    type Err = UnknownStrategy;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let found = Self::all().find(|strategy| strategy.name() == text);
+        found.ok_or_else(|| UnknownStrategy(text.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_listed_and_settings_read() {
+        for strategy in Strategy::all() {
+            assert_eq!(strategy.name().parse(), Ok(strategy));
+            assert!(strategy.settings().len() <= SETTINGS_MAX);
+        }
+        let unknown = "depht"
+            .parse::<Strategy>()
+            .expect_err("no such")
+            .to_string();
+        assert!(
+            unknown.starts_with("there is no strategy `depht`; there are exhaustive, "),
+            "{unknown}"
+        );
+        let strategy = Strategy::CONSEQUENCE;
+        let off = strategy.set(Settings::default(), "pruning", "off");
+        assert_eq!(off, Ok(Settings::of(&[("pruning", 0)])));
+        let wrong = strategy
+            .set(Settings::default(), "pruning", "no")
+            .expect_err("it is refused");
+        assert_eq!(
+            wrong.to_string(),
+            "`pruning` of consequence is `on` or `off`, not `no`"
+        );
+        let other = Strategy::EXHAUSTIVE
+            .set(Settings::default(), "pruning", "off")
+            .expect_err("it is refused");
+        assert_eq!(
+            other.to_string(),
+            "exhaustive has no setting `pruning`; it has none"
+        );
+    }
+}
