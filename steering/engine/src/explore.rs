@@ -232,6 +232,15 @@ impl<S: Service> Search<S> {
         states
     }
 
+    /// Returns the fingerprints of the states that wait to be expanded, made of their contents: other processes give them
+    /// the same.
+    pub fn frontier_fingerprints(&self) -> Vec<u64> {
+        let mut all = Vec::new();
+        self.walk
+            .for_each_waiting(&mut |words| all.push(self.world.content_fingerprint(words)));
+        all
+    }
+
     /// Lists, for each node, the properties that read something of it which nothing changed so far.
     pub fn lasting(&self) -> Vec<(NodeId, Vec<String>)> {
         lasting::lasting(&self.world, &self.start)

@@ -1,8 +1,5 @@
 //! The flat arrays a search reads in its inner loop. Integers only; filled by [`World`](crate::interned::World).
 
-use hashbrown::HashSet;
-use rustc_hash::FxBuildHasher;
-
 use crate::interned::allowance::Allowances;
 use crate::interned::id::{BundleId, Id, NodeStateId};
 use crate::interned::sleep::Nodes;
@@ -112,11 +109,9 @@ pub(crate) struct Range {
 /// What is known so far, by node state.
 #[derive(Debug)]
 pub(crate) struct Tables {
-    /// The fingerprint of each node state, made of its content and different from all others: that of a global state is
-    /// their exclusive or.
+    /// One spread word per node state: a fingerprint is their exclusive or. Of the id, not of the content, so that no two
+    /// are equal, and that which state is found first does not depend on contents.
     pub(crate) mixed: Vec<u64>,
-    /// The same as a set.
-    taken: HashSet<u64, FxBuildHasher>,
     /// What the properties see of this node state, spread.
     pub(crate) stances: Vec<u64>,
     /// What internal actions at this node state depend on.
@@ -162,7 +157,6 @@ impl Tables {
     pub(crate) fn new(allowances: Allowances) -> Self {
         Self {
             mixed: Vec::new(),
-            taken: HashSet::default(),
             stances: Vec::new(),
             agents: Vec::new(),
             ranges: Vec::new(),
@@ -175,23 +169,13 @@ impl Tables {
     }
 
     /// Makes room for one more node state.
-    pub(crate) fn push(&mut self, agent: u32, stance: u64, fingerprint: u64) {
+    pub(crate) fn push(&mut self, agent: u32, stance: u64) {
         self.stances.push(stance);
-        let mixed = self.distinct(fingerprint);
+        let mixed = mix(self.mixed.len() as u64);
         self.mixed.push(mixed);
         self.agents.push(agent);
         self.ranges.push(Range::unknown(mixed));
         self.deliveries.push();
-    }
-
-    /// Returns a fingerprint, or another if it is taken: the contents of two node states that differ have one with the
-    /// probability of a collision, or because the service's `Hash` leaves out in what they differ.
-    fn distinct(&mut self, fingerprint: u64) -> u64 {
-        let mut distinct = fingerprint;
-        while !self.taken.insert(distinct) {
-            distinct = mix(distinct);
-        }
-        distinct
     }
 
     /// Computes a state's fingerprint from scratch. The last word is the allowance's.
@@ -292,7 +276,6 @@ impl Tables {
 
     pub(crate) fn bytes(&self) -> usize {
         self.mixed.capacity() * (8 + 8 + 4 + 4 + size_of::<Range>() + size_of::<Row>())
-            + self.taken.capacity() * 9
             + self.successors.capacity() * (size_of::<Successor>() + size_of::<Details>())
             + self.sends.capacity() * size_of::<Send>()
             + self.deliveries.cells.capacity() * size_of::<Cell>()

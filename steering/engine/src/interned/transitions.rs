@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::context::Effect;
 use crate::interned::content::fingerprint_of;
-use crate::interned::id::{CallId, Id, LocalId, MessageId, PlainId, TimerId, TossesId};
+use crate::interned::id::{CallId, LocalId, MessageId, PlainId, TimerId, TossesId};
 use crate::interned::intern::Interner;
 use crate::interned::judge::{Finding, Judges, Seen, Unjudged};
 use crate::model::event::{Event, EventOf, Input};
@@ -92,8 +92,6 @@ pub struct Typed<S: Service> {
     /// By position: the first node with the same settings.
     twins: Vec<usize>,
     plains: Interner<PlainId, Local<S>>,
-    /// The fingerprints of these, by id.
-    fingerprints: Vec<u64>,
     locals: Interner<LocalId, (usize, PlainId)>,
     messages: Interner<MessageId, S::Message>,
     timers: Interner<TimerId, S::Timer>,
@@ -122,7 +120,6 @@ impl<S: Service> Typed<S> {
             twins: twins(&setups),
             setups,
             plains: Interner::default(),
-            fingerprints: Vec::new(),
             locals: Interner::default(),
             messages: Interner::default(),
             timers: Interner::default(),
@@ -170,10 +167,6 @@ impl<S: Service> Typed<S> {
     /// Gives a local state of the node at a position its id.
     pub fn intern_local(&mut self, position: usize, local: Local<S>) -> LocalId {
         let plain = self.plains.intern(local);
-        if plain.index() == self.fingerprints.len() {
-            self.fingerprints
-                .push(fingerprint_of(self.plains.value(plain)));
-        }
         self.locals.intern((position, plain))
     }
 
@@ -306,7 +299,7 @@ impl<S: Service> Executor for Typed<S> {
     }
 
     fn local_fingerprint(&self, local: LocalId) -> u64 {
-        self.fingerprints[self.locals.value(local).1.index()]
+        fingerprint_of(self.local(local))
     }
 
     fn message_fingerprint(&self, message: MessageId) -> u64 {
@@ -329,7 +322,6 @@ impl<S: Service> Executor for Typed<S> {
         let memo = self.memo.capacity() * size_of::<((LocalId, InputIds), Vec<Ended>)>();
         self.locals.bytes()
             + self.plains.bytes()
-            + self.fingerprints.capacity() * size_of::<u64>()
             + self.messages.bytes()
             + self.timers.bytes()
             + self.calls.bytes()

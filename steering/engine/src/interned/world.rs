@@ -265,15 +265,26 @@ impl<T: Transitions + ?Sized> World<T> {
             // connections in a row it is does not. With it, a node that keeps reconnecting would look new for ever.
             let peers = self.links.value(state.links).peers().collect();
             let agent = self.agents.intern((state.local, peers));
-            let stance = self.transitions.stance(state.local);
-            let fingerprint = self.fingerprint_of(&state);
-            self.tables.push(agent.index() as u32, stance, fingerprint);
+            self.tables
+                .push(agent.index() as u32, self.transitions.stance(state.local));
         }
         id
     }
 
-    /// Returns the fingerprint of a node state, made of its content.
-    fn fingerprint_of(&self, state: &NodeState) -> u64 {
+    /// Returns the fingerprint of a state, made of its content: every process gives it the same, whatever it met before. The
+    /// search itself goes by ids, which only this process understands.
+    pub fn content_fingerprint(&self, words: &[u32]) -> u64 {
+        let (allowance, nodes) = words
+            .split_last()
+            .expect("a state has at least its allowance word");
+        let nodes = nodes.iter().map(|&word| self.fingerprint_of_node(word));
+        let allowance = self.tables.allowances.value(*allowance);
+        nodes.fold(content::fingerprint_of(&allowance), |sum, node| sum ^ node)
+    }
+
+    /// Returns the fingerprint of one node of a state, with its connections and its inbox.
+    pub fn fingerprint_of_node(&self, word: u32) -> u64 {
+        let state = self.states.value(NodeStateId::from_index(word as usize));
         let inbox = self.inboxes.value(state.inbox).clone();
         let inbox = inbox.map(|message| self.transitions.message_fingerprint(message));
         content::fingerprint_of(&(

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
-use scry_engine::explore::Stop;
+use scry_engine::explore::{Search, Stop};
 use scry_engine::interned::{PANIC_PROPERTY, World};
 use scry_engine::model::Event;
 use scry_engine::{
@@ -471,6 +471,30 @@ fn too_many_outcomes_are_cut_off_and_the_report_says_so() {
     );
     assert_eq!(report.stop, Stop::Exhausted);
     assert!(!report.complete);
+}
+
+#[test]
+fn two_searches_agree_on_the_fingerprints_of_states_though_not_on_their_ids() {
+    let noisy = || counter(3).at(1, On::Call(0), [Add(10), Send(node(1), WORD)]);
+    let start = boot([noisy(), noisy(), noisy().on(On::Word(WORD), [Choose(2)])]);
+    // Each state waits once while a search goes on step by step: together they are all states it visits.
+    let seen = |strategy| {
+        let mut search = Search::new(&start, vec![never(1_000)], by(strategy)).expect("it starts");
+        let mut all: BTreeSet<u64> = BTreeSet::new();
+        let mut states = HashSet::new();
+        loop {
+            all.extend(search.frontier_fingerprints());
+            states.extend(search.frontier());
+            if search.advance(1).is_some() {
+                return (all, states.len());
+            }
+        }
+    };
+    let (exhaustive, states) = seen(Strategy::EXHAUSTIVE);
+    // As many fingerprints as states.
+    assert_eq!(exhaustive.len(), states);
+    // Depth first the ids are given in another order.
+    assert!(seen(Strategy::DEPTH_FIRST).0 == exhaustive);
 }
 
 #[test]
