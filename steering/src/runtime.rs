@@ -2,7 +2,6 @@
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | [`run`] | one run of a handler with dice fixed before it |
 //! | [`guard`] | the seam for a check that comes before every handler |
 //! | `node` | the loop: one task owns the node's state, its timers and its connections |
 //! | [`options`] | what a node is started with |
