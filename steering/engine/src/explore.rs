@@ -6,6 +6,7 @@
 //! | `exhaustive`, `consequence`, `depth_first`, `random_walk` | the strategies, each with its entry in the list |
 //! | `breadth` | breadth-first search, the engine's inner loop, on which the first two stand |
 //! | `confirm` | every finding replayed on plain values, and laid out in time |
+//! | `shortest` | findings of strategies that do not go nearest first |
 //! | `visited`, `lineage`, `frontier` | what is kept of a state: its fingerprint, its origin, and until it is expanded its words |
 
 mod breadth;
@@ -16,6 +17,7 @@ pub mod limits;
 mod lineage;
 mod processor;
 pub mod report;
+mod shortest;
 pub mod strategy;
 mod visited;
 

@@ -9,7 +9,8 @@ use hashbrown::hash_map::Entry as Slot;
 use rustc_hash::FxBuildHasher;
 
 use crate::explore::limits::{Limits, Stop};
-use crate::explore::strategy::{Claim, Entry, Found, Walk};
+use crate::explore::shortest::Shortest;
+use crate::explore::strategy::{Entry, Found, Walk};
 use crate::explore::{Counts, Strategy};
 use crate::interned::judge::Finding;
 use crate::interned::tables::Looked;
@@ -41,9 +42,7 @@ struct Depth {
     met_at: Vec<u64>,
     /// How many states are met but, for the depth bound, not expanded.
     unexpanded: u64,
-    found: Vec<(Finding, Vec<u32>)>,
-    /// How many findings the search does not stop for.
-    passed: usize,
+    found: Shortest,
     stop: Option<Stop>,
 }
 
@@ -75,8 +74,7 @@ impl Depth {
             transitions: 0,
             met_at: Vec::new(),
             unexpanded: 0,
-            found: Vec::new(),
-            passed: 0,
+            found: Shortest::default(),
             stop: None,
         };
         let fingerprint = world.tables().fingerprint(start);
@@ -161,7 +159,7 @@ impl Depth {
         }
     }
 
-    /// Keeps what was found, with the shortest path seen for it.
+    /// Keeps what was found where the search is, or a step further.
     fn record(&mut self, finding: Finding, by: Option<u32>) {
         let path: Vec<u32> = self
             .stack
@@ -170,16 +168,12 @@ impl Depth {
             .map(|visit| visit.by)
             .chain(by)
             .collect();
-        match self.found.iter_mut().find(|(known, _)| *known == finding) {
-            Some((_, known)) if known.len() <= path.len() => {}
-            Some((_, known)) => *known = path,
-            None => self.found.push((finding, path)),
-        }
+        self.found.record(finding, path);
     }
 
     fn check_stop(&mut self, world: &Space) {
         let limits = &self.limits;
-        self.stop = if limits.first_violation && self.found.len() > self.passed {
+        self.stop = if limits.first_violation && self.found.has_new() {
             Some(Stop::Violation)
         } else if self.stack.is_empty() {
             Some(if self.unexpanded > 0 {
@@ -253,14 +247,11 @@ impl Walk for Depth {
     }
 
     fn found(&self, world: &Space, start: &[u32]) -> Vec<Found> {
-        self.found
-            .iter()
-            .map(|(finding, path)| Found::at(world, start, path, Claim::Breaks(finding.clone())))
-            .collect()
+        self.found.list(world, start)
     }
 
     fn pass_over_found(&mut self, world: &Space) {
-        self.passed = self.found.len();
+        self.found.pass_over();
         self.check_stop(world);
     }
 }

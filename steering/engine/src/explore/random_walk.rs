@@ -6,9 +6,9 @@ use hashbrown::HashSet;
 use rustc_hash::FxBuildHasher;
 
 use crate::explore::limits::Stop;
-use crate::explore::strategy::{Claim, Entry, Found, Kind, Plan, Setting, Walk};
+use crate::explore::shortest::Shortest;
+use crate::explore::strategy::{Entry, Found, Kind, Plan, Setting, Walk};
 use crate::explore::{Counts, Strategy};
-use crate::interned::judge::Finding;
 use crate::interned::world::Space;
 use crate::model::handler::mix;
 
@@ -50,9 +50,7 @@ struct RandomWalk {
     seen: HashSet<u64, FxBuildHasher>,
     transitions: u64,
     depth: u32,
-    found: Vec<(Finding, Vec<u32>)>,
-    /// How many findings the search does not stop for.
-    passed: usize,
+    found: Shortest,
 }
 
 impl RandomWalk {
@@ -67,12 +65,11 @@ impl RandomWalk {
             seen: HashSet::default(),
             transitions: 0,
             depth: 0,
-            found: Vec::new(),
-            passed: 0,
+            found: Shortest::default(),
         };
         walk.seen.insert(world.tables().fingerprint(start));
         for finding in world.findings(start, None) {
-            walk.record(finding);
+            walk.found.record(finding, Vec::new());
         }
         walk
     }
@@ -99,24 +96,15 @@ impl RandomWalk {
         self.seen.insert(world.tables().fingerprint(&self.words));
         if details.noteworthy {
             for finding in world.findings(&self.words, Some(usize::from(details.node))) {
-                self.record(finding);
+                self.found.record(finding, self.path.clone());
             }
-        }
-    }
-
-    /// Keeps what was found, with the shortest path seen for it.
-    fn record(&mut self, finding: Finding) {
-        match self.found.iter_mut().find(|(known, _)| *known == finding) {
-            Some((_, path)) if path.len() <= self.path.len() => {}
-            Some((_, path)) => path.clone_from(&self.path),
-            None => self.found.push((finding, self.path.clone())),
         }
     }
 
     fn stop(&self, world: &Space) -> Option<Stop> {
         let limits = &self.plan.limits;
-        let bytes = self.seen.capacity() * (size_of::<u64>() + 1) + world.bytes();
-        if limits.first_violation && self.found.len() > self.passed {
+        let bytes = || self.seen.capacity() * (size_of::<u64>() + 1) + world.bytes();
+        if limits.first_violation && self.found.has_new() {
             Some(Stop::Violation)
         } else if self.walks >= self.plan.settings.count(&WALKS) {
             Some(Stop::Enough)
@@ -125,7 +113,7 @@ impl RandomWalk {
             .is_some_and(|limit| self.seen.len() as u64 >= limit)
         {
             Some(Stop::States)
-        } else if limits.bytes.is_some_and(|limit| bytes as u64 > limit) {
+        } else if limits.bytes.is_some_and(|limit| bytes() as u64 > limit) {
             Some(Stop::Bytes)
         } else {
             None
@@ -163,13 +151,10 @@ impl Walk for RandomWalk {
     }
 
     fn found(&self, world: &Space, start: &[u32]) -> Vec<Found> {
-        self.found
-            .iter()
-            .map(|(finding, path)| Found::at(world, start, path, Claim::Breaks(finding.clone())))
-            .collect()
+        self.found.list(world, start)
     }
 
     fn pass_over_found(&mut self, _: &Space) {
-        self.passed = self.found.len();
+        self.found.pass_over();
     }
 }

@@ -184,9 +184,10 @@ impl<T: Clone + Ord> Moments<T> {
         }
     }
 
-    /// Says that the states of some nodes were so old, in milliseconds, when they were gathered, and a state has up to `way`
-    /// more behind it. Nothing else happened to a node until its state was taken; so what happens to it from now on is later
-    /// than what last happened to the others, as far as states are of one age.
+    /// Says how old the states of nodes were when all had been gathered, in milliseconds; each may be older by `way`, for which
+    /// the answer that carried it was under way. Nothing happened to a node between its last event and the taking of its
+    /// state, so what happens to it on a path is after the taking: states of one age mean that it is after the last events of
+    /// all nodes.
     pub fn gathered(&mut self, ages: impl IntoIterator<Item = (NodeId, u64)>, way: u64) {
         let way = way.min(MS_MAX) as i64;
         let gathered = self.zone.add();
