@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_oldest_goes_when_there_are_too_many_and_a_newcomer_is_let_in() {
+    async fn the_oldest_goes_when_there_are_too_many_and_a_new_one_is_accepted() {
         let (knock, mut listener) = bounded(patient());
         let (_one, mut first) = come(&knock, &mut listener).await;
         let (mut two, mut second) = come(&knock, &mut listener).await;

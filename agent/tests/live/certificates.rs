@@ -245,7 +245,7 @@ fn files_that_are_swapped_are_loaded_without_a_restart_and_bad_ones_are_not() {
 }
 
 #[test]
-fn a_revoked_peer_is_cut_off_and_not_let_in_again() {
+fn a_revoked_peer_is_cut_off_and_not_accepted_again() {
     let scratch = Scratch::new();
     certificates(&scratch.0);
     let certs = scratch.0.join("certs");

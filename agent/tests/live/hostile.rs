@@ -293,7 +293,7 @@ fn a_certificate_of_another_node_is_refused() {
 const KNOCK: &str = "SCRY_TEST_KNOCK";
 
 /// What becomes of somebody who knocks: the exit codes of that process.
-const LET_IN: i32 = 3;
+const ACCEPTED: i32 = 3;
 const KEPT_OUT: i32 = 4;
 const SENT_AWAY: i32 = 5;
 
@@ -321,10 +321,10 @@ fn a_user_without_rights_is_refused() {
 fn knock(socket: &Path) -> i32 {
     match UnixStream::connect(socket) {
         Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => KEPT_OUT,
-        Err(_) => LET_IN,
+        Err(_) => ACCEPTED,
         Ok(mut stream) => match stream.read(&mut [0]) {
             Ok(0) | Err(_) => SENT_AWAY,
-            Ok(_) => LET_IN,
+            Ok(_) => ACCEPTED,
         },
     }
 }

@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn few_are_let_in_at_once() {
+    fn few_are_accepted_at_once() {
         let mut gate = Gate::new(50);
         for now_ms in (0..60_000).step_by(100) {
             let admission = gate.handle_attempt(now_ms, address(1), false);
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_rate_all_are_let_in() {
+    fn without_a_rate_all_are_accepted() {
         let mut gate = Gate::new(0);
         assert!((0..10_000).all(|_| gate.handle_attempt(0, address(1), true) == Admission::Admit));
     }
