@@ -21,6 +21,7 @@ mod progress;
 pub mod properties;
 pub mod text;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
@@ -74,13 +75,47 @@ enum Command<O: clap::Args> {
 /// Runs a service's command line with the arguments of the process; in a role of its own, if it has one
 /// ([`enter`](crate::enter())).
 pub fn main<S: Program>() -> ExitCode {
-    crate::enter::<S>();
-    ExitCode::from(run::<S>(std::env::args_os()))
+    Executable::of::<S>().main()
 }
 
-/// Runs a service's command line with these arguments, of which the first is the program's name, and returns the exit
-/// code: for a program that is more than one service.
-pub fn run<S: Program>(arguments: impl IntoIterator<Item = std::ffi::OsString>) -> u8 {
+/// All that an executable can be for a service, without the service's type: for a program that is more than one service.
+///
+/// The crate that defines a service keeps one in a `static`. Whoever uses that builds nothing of it again: all that scry does
+/// for a service is compiled for its type, where this is made.
+#[derive(Clone, Copy, Debug)]
+pub struct Executable {
+    enter: fn(),
+    run: fn(Vec<OsString>) -> u8,
+}
+
+impl Executable {
+    /// Returns that of a service.
+    #[must_use]
+    pub const fn of<S: Program>() -> Self {
+        Self {
+            enter: crate::enter::<S>,
+            run: run::<S>,
+        }
+    }
+
+    /// As [`main`].
+    pub fn main(&self) -> ExitCode {
+        self.enter();
+        ExitCode::from(self.run(std::env::args_os().collect()))
+    }
+
+    /// As [`enter`](crate::enter()).
+    pub fn enter(&self) {
+        (self.enter)();
+    }
+
+    /// Runs the command line with these arguments, of which the first is the program's name, and returns the exit code.
+    pub fn run(&self, arguments: Vec<OsString>) -> u8 {
+        (self.run)(arguments)
+    }
+}
+
+fn run<S: Program>(arguments: Vec<OsString>) -> u8 {
     let command = Arguments::<S::Options>::command()
         .about(S::ABOUT)
         .mut_subcommand("check", |check| check.after_help(catalogue::<S>()));

@@ -22,3 +22,6 @@ pub mod setup;
 
 pub use service::{Call, Chord, Message, Mode, Timer};
 pub use setup::{Bugs, Setup};
+
+/// The service with its command line, for the executable of this crate and for others that hold it.
+pub static EXECUTABLE: scry::Executable = scry::Executable::of::<Chord>();

@@ -19,3 +19,6 @@ pub mod scenarios;
 pub mod service;
 
 pub use service::{Bugs, Call, Index, Message, Part, Paxos, Setup, Timer, Value};
+
+/// The service with its command line, for the executable of this crate and for others that hold it.
+pub static EXECUTABLE: scry::Executable = scry::Executable::of::<Paxos>();
