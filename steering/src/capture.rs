@@ -4,7 +4,7 @@
 //! neighbors. Everything a handler can see is in it, the static settings too, so that a checkpoint needs nothing beside
 //! it; between two checkpoints of a node the settings do not differ, and so cost nothing on the wire.
 
-use scry_protocol::{Content, Incarnation, NodeId};
+use scry_protocol::{Content, Incarnation, NodeId, messagepack};
 use serde::{Deserialize, Serialize};
 
 use scry_engine::model::handler::Local;
@@ -166,9 +166,9 @@ impl std::fmt::Write for Nowhere {
 /// When the checkpoint is of another service.
 pub fn read<S: Service>(content: &Content) -> Result<(S::Setup, Captured<S>), RestoreError> {
     let Read(setup, service, ticks, streams, kept) =
-        rmp_serde::from_slice(&content.state).map_err(RestoreError::State)?;
+        messagepack::from_slice(&content.state).map_err(RestoreError::State)?;
     let (timers, readings): (Vec<S::Timer>, Option<Readings>) =
-        rmp_serde::from_slice(&content.timers).map_err(RestoreError::Timers)?;
+        messagepack::from_slice(&content.timers).map_err(RestoreError::Timers)?;
     // Checkpoints come from other nodes: readings that do not belong to the timers say nothing.
     let readings = readings.filter(|readings| readings.due_ms.len() == timers.len());
     let local = Local {

@@ -1,7 +1,7 @@
 //! Paths as bytes, and the names of violations.
 
 use scry_protocol::limit::PATH_BYTES_MAX;
-use scry_protocol::{Digest, NodeId, ViolationId};
+use scry_protocol::{Digest, NodeId, ViolationId, messagepack};
 
 use scry_engine::model::event::Step;
 use scry_engine::service::Service;
@@ -49,7 +49,7 @@ pub fn write<S: Service>(path: &[Step<S>]) -> Result<Vec<u8>, PathError> {
 /// When the bytes are no path of this service, or too many.
 pub fn read<S: Service>(bytes: &[u8]) -> Result<Vec<Step<S>>, PathError> {
     within(bytes.len(), PATH_BYTES_MAX, "bytes")?;
-    let path: Vec<Step<S>> = rmp_serde::from_slice(bytes)?;
+    let path: Vec<Step<S>> = messagepack::from_slice(bytes)?;
     within(path.len(), STEPS_MAX, "events")?;
     Ok(path)
 }

@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 
 use scry_protocol::channel::Receiving;
 use scry_protocol::snapshot::Member;
-use scry_protocol::{Content, Incarnation, NodeId, Snapshot, Transport};
+use scry_protocol::{Content, Incarnation, NodeId, Snapshot, Transport, messagepack};
 
 use crate::blame::{self, Phase};
 use crate::capture::{self, Captured, KEPT_MAX, Kept, Readings, StreamEnd};
@@ -339,7 +339,7 @@ fn traffic<S: Service>(
 
 /// Reads a message that a node's checkpoint shows.
 fn read_message<S: Service>(node: NodeId, bytes: &[u8]) -> Option<S::Message> {
-    let read = || in_silence(|| caught(|| rmp_serde::from_slice(bytes)));
+    let read = || in_silence(|| caught(|| messagepack::from_slice(bytes)));
     blame::on(Phase::Reading, Some(node), read).ok()?.ok()
 }
 

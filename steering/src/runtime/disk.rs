@@ -8,6 +8,7 @@ use std::io::{self, Write};
 use std::marker::PhantomData;
 use std::path::PathBuf;
 
+use scry_protocol::messagepack;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -74,7 +75,7 @@ impl<D: Serialize + DeserializeOwned> Store<D> {
             ticks_bound,
             disk,
             clock_ms,
-        } = rmp_serde::from_slice(&bytes).map_err(|error| {
+        } = messagepack::from_slice(&bytes).map_err(|error| {
             let text = format!("{}: {error}", store.path().display());
             io::Error::new(io::ErrorKind::InvalidData, text)
         })?;

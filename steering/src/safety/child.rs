@@ -24,6 +24,7 @@ use nix::sys::signal::{SigHandler, Signal, kill, signal};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{ForkResult, Pid, fork, pipe2};
 use scry_protocol::link::host::Failure;
+use scry_protocol::messagepack;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -251,7 +252,7 @@ fn hear<T: DeserializeOwned>(reader: OwnedFd, begun: Instant, deadline: Duration
                 return Heard::Nothing;
             }
             if rest.len() >= length {
-                let answer = rmp_serde::from_slice(&rest[..length]);
+                let answer = messagepack::from_slice(&rest[..length]);
                 return answer.map_or(Heard::Nothing, Heard::Answer);
             }
         }

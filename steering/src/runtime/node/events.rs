@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use scry_protocol::link::host::Outcome;
-use scry_protocol::{FilterId, NodeId, Transport};
+use scry_protocol::{FilterId, NodeId, Transport, messagepack};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -523,7 +523,7 @@ impl<S: Service> Node<S> {
 
 /// Reads a message. Whatever the service's own types do with what a peer sent, it is no more than malformed.
 fn read_message<S: Service>(content: &[u8]) -> Option<S::Message> {
-    caught(|| rmp_serde::from_slice(content)).ok()?.ok()
+    caught(|| messagepack::from_slice(content)).ok()?.ok()
 }
 
 fn lost(peer: NodeId, reason: &str) -> String {

@@ -22,7 +22,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::sys::socket::{MsgFlags, recv};
 use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::{Pid, getpid, getppid, pipe2};
-use scry_protocol::{CheckpointNumber, Content, Incarnation, Past};
+use scry_protocol::{CheckpointNumber, Content, Incarnation, Past, messagepack};
 
 use crate::blame::{self, Phase};
 use crate::capture;
@@ -367,7 +367,7 @@ fn attempt<S: Service>(
         Ok(read) => read,
         Err(error) => return Said::Unreadable(error.to_string()),
     };
-    let input: InputOf<S> = match rmp_serde::from_slice(&check.input) {
+    let input: InputOf<S> = match messagepack::from_slice(&check.input) {
         Ok(input) => input,
         Err(error) => return Said::Unreadable(error.to_string()),
     };

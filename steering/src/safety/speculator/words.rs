@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use scry_protocol::NodeId;
 use scry_protocol::link::host::Surroundings;
+use scry_protocol::messagepack;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -168,7 +169,7 @@ pub(super) fn read<T: Spoken>(stream: &mut UnixStream) -> std::io::Result<T> {
     stream.read_exact(&mut head)?;
     let mut bytes = vec![0; length::<T>(&head)?];
     stream.read_exact(&mut bytes)?;
-    rmp_serde::from_slice(&bytes).map_err(std::io::Error::other)
+    messagepack::from_slice(&bytes).map_err(std::io::Error::other)
 }
 
 /// Takes a message off what was read so far, if all of it is there.
@@ -180,7 +181,7 @@ pub(super) fn take<T: Spoken>(bytes: &mut Vec<u8>) -> std::io::Result<Option<T>>
     let Some(message) = rest.get(..length) else {
         return Ok(None);
     };
-    let message = rmp_serde::from_slice(message).map_err(std::io::Error::other)?;
+    let message = messagepack::from_slice(message).map_err(std::io::Error::other)?;
     bytes.drain(..HEAD_BYTES + length);
     Ok(Some(message))
 }
