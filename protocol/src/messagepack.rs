@@ -1,21 +1,23 @@
-//! Reads MessagePack as rmp-serde writes it, with little code for each type that is read.
+//! MessagePack: written by rmp-serde, and read as it writes it, with little code for each type that is read.
 //!
 //! The reader of rmp-serde is compiled anew for every type, with all that may stand in the bytes: of what a small service
 //! compiled, a sixth was that. Here the bytes are read by code that is compiled once, and for a type there is only what it makes
 //! of them. Tests hold both readers together: what one reads or refuses, the other does. Extension types alone are refused: nobody
 //! here writes them.
 
+use std::fmt;
 use std::io;
 use std::str::Utf8Error;
 
 use rmp::Marker;
 use rmp::decode::RmpRead;
 pub use rmp_serde::decode::Error;
-use serde::Deserialize;
+pub use rmp_serde::encode::Error as WriteError;
 use serde::de::{
-    DeserializeSeed, Deserializer, EnumAccess, Error as _, Expected, MapAccess, SeqAccess,
-    Unexpected, VariantAccess, Visitor,
+    DeserializeSeed, Deserializer, EnumAccess, Error as _, Expected, IgnoredAny, MapAccess,
+    SeqAccess, Unexpected, VariantAccess, Visitor,
 };
+use serde::{Deserialize, Serialize};
 
 /// How deep values may lie in each other.
 const DEPTH_MAX: u16 = 1024;
@@ -27,6 +29,69 @@ const DEPTH_MAX: u16 = 1024;
 /// When the bytes end too soon, or are not what the type is made of.
 pub fn from_slice<'de, T: Deserialize<'de>>(bytes: &'de [u8]) -> Result<T, Error> {
     T::deserialize(&mut Reader::new(bytes))
+}
+
+/// Writes a value.
+///
+/// # Errors
+///
+/// When the type's own code fails, or has a length that it does not know in advance.
+pub fn to_vec<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>, WriteError> {
+    let mut out = Vec::new();
+    write(&mut out, value)?;
+    Ok(out)
+}
+
+/// Appends a value: the one writer that there is code for in every type.
+///
+/// # Errors
+///
+/// As [`to_vec`].
+pub fn write<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) -> Result<(), WriteError> {
+    rmp_serde::encode::write(out, value)
+}
+
+/// Begins a list of so many values, which are [written](write) one by one.
+pub fn write_list(out: &mut Vec<u8>, length: u32) {
+    rmp::encode::write_array_len(out, length).expect("a vector takes everything");
+}
+
+/// A value as it stands in the bytes, for whoever knows its type. Only a [`Reader`] reads it, and not as the content of an
+/// option.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Raw<'de>(&'de [u8]);
+
+impl<'de> Raw<'de> {
+    const NAME: &'static str = "scry_protocol::messagepack::Raw";
+
+    /// Reads it.
+    ///
+    /// # Errors
+    ///
+    /// As [`from_slice`].
+    pub fn read<T: Deserialize<'de>>(self) -> Result<T, Error> {
+        from_slice(self.0)
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Raw<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Bytes;
+
+        impl<'de> Visitor<'de> for Bytes {
+            type Value = Raw<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a value that our own reader reads")
+            }
+
+            fn visit_borrowed_bytes<E>(self, bytes: &'de [u8]) -> Result<Self::Value, E> {
+                Ok(Raw(bytes))
+            }
+        }
+
+        deserializer.deserialize_newtype_struct(Self::NAME, Bytes)
+    }
 }
 
 /// Reads values one after the other.
@@ -94,6 +159,29 @@ impl<'de> Reader<'de> {
     #[must_use]
     pub fn is_at_end(&self) -> bool {
         self.rest.is_empty() && self.marker.is_none()
+    }
+
+    /// Begins a list of so many values, which are read one by one.
+    ///
+    /// # Errors
+    ///
+    /// When there is something else.
+    pub fn read_list(&mut self, length: u32) -> Result<(), Error> {
+        match self.token()? {
+            Token::Array(found) if found == length => Ok(()),
+            Token::Array(_) => Err(Error::LengthMismatch(length)),
+            token => Err(token.refuse(&"a list")),
+        }
+    }
+
+    /// Passes over a value, and returns its bytes.
+    fn raw(&mut self) -> Result<&'de [u8], Error> {
+        let from = self.rest;
+        if self.marker.is_some() {
+            return Err(Error::Uncategorized("a raw value in an option".to_owned()));
+        }
+        IgnoredAny::deserialize(&mut *self)?;
+        Ok(&from[..from.len() - self.rest.len()])
     }
 
     fn take_marker(&mut self) -> Result<Marker, Error> {
@@ -349,10 +437,13 @@ impl<'de> Deserializer<'de> for &mut Reader<'de> {
 
     fn deserialize_newtype_struct<V: Visitor<'de>>(
         self,
-        _name: &'static str,
+        name: &'static str,
         visitor: V,
     ) -> Result<V::Value, Error> {
-        visitor.visit_newtype_struct(self)
+        match name == Raw::NAME {
+            true => visitor.visit_borrowed_bytes(self.raw()?),
+            false => visitor.visit_newtype_struct(self),
+        }
     }
 
     fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
@@ -536,7 +627,6 @@ mod tests {
     use std::fmt::Debug;
 
     use proptest::prelude::*;
-    use serde::Serialize;
     use serde::de::DeserializeOwned;
 
     use super::*;
@@ -662,6 +752,34 @@ mod tests {
         let bytes = [vec![0x91; 2000], vec![0xc0]].concat();
         check::<serde::de::IgnoredAny>(&bytes[1990..]);
         assert!(from_slice::<serde::de::IgnoredAny>(&bytes).is_err());
+    }
+
+    #[test]
+    fn a_raw_value_is_read_later() {
+        let sample = Sample::Newtype(Some(5));
+        let bytes = to_vec(&(1, &sample, "end")).expect("it can be written");
+        let (first, raw, last): (u8, Raw<'_>, &str) = from_slice(&bytes).expect("it can be read");
+        assert_eq!((first, last), (1, "end"));
+        assert_eq!(raw.read::<Sample>().expect("it can be read"), sample);
+    }
+
+    #[test]
+    fn what_is_written_and_read_one_by_one_is_the_same() {
+        let mut bytes = Vec::new();
+        write_list(&mut bytes, 2);
+        write(&mut bytes, &7_u8).expect("a number can be written");
+        write(&mut bytes, "text").expect("a text can be written");
+        assert_eq!(
+            bytes,
+            rmp_serde::to_vec(&(7, "text")).expect("it can be written")
+        );
+        let mut reader = Reader::new(&bytes);
+        reader.read_list(2).expect("a list of two");
+        assert_eq!(u8::deserialize(&mut reader).expect("a number"), 7);
+        assert_eq!(<&str>::deserialize(&mut reader).expect("a text"), "text");
+        assert!(
+            Reader::new(&bytes).read_list(3).is_err() && Reader::new(&[0x01]).read_list(1).is_err()
+        );
     }
 
     #[test]

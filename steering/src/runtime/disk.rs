@@ -90,7 +90,7 @@ impl<D: Serialize + DeserializeOwned> Store<D> {
 
     /// Writes what the service keeps, if it differs from what was written last.
     pub(super) fn keep(&mut self, ticks: u64, clock_ms: u64, disk: &D) -> io::Result<()> {
-        let bytes = rmp_serde::to_vec(disk).map_err(io::Error::other)?;
+        let bytes = messagepack::to_vec(disk).map_err(io::Error::other)?;
         if bytes == self.last && ticks <= self.ticks_bound {
             return Ok(());
         }
@@ -102,7 +102,7 @@ impl<D: Serialize + DeserializeOwned> Store<D> {
             disk,
             clock_ms,
         };
-        self.replace(&rmp_serde::to_vec(&written).map_err(io::Error::other)?)?;
+        self.replace(&messagepack::to_vec(&written).map_err(io::Error::other)?)?;
         self.last = bytes;
         Ok(())
     }

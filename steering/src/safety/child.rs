@@ -86,6 +86,15 @@ enum Heard<T> {
 }
 
 impl Forker {
+    /// As [`run`](Self::run), of a trial: compiled here, once, and not for every service.
+    pub(super) fn run_trial(
+        &mut self,
+        deadline: Duration,
+        trial: &mut dyn FnMut() -> Verdict,
+    ) -> Result<Verdict, CheckError> {
+        self.run(deadline, trial)
+    }
+
     /// Runs something in a child and waits for what it says until the deadline.
     pub(super) fn run<T: Serialize + DeserializeOwned>(
         &mut self,
@@ -235,7 +244,7 @@ fn has_left(child: Pid) -> bool {
 /// An answer behind its length, so that it is whole before the child is gone.
 fn framed(answer: &impl Serialize) -> Result<Vec<u8>, rmp_serde::encode::Error> {
     let mut bytes = vec![0; 4];
-    rmp_serde::encode::write(&mut bytes, answer)?;
+    messagepack::write(&mut bytes, answer)?;
     let length = (bytes.len() - 4) as u32;
     bytes[..4].copy_from_slice(&length.to_le_bytes());
     Ok(bytes)

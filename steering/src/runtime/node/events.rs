@@ -532,6 +532,6 @@ fn lost(peer: NodeId, reason: &str) -> String {
 
 /// Appends a message as it goes over the wire.
 pub(super) fn encode<M: serde::Serialize>(message: &M, out: &mut Vec<u8>) -> Result<(), End> {
-    rmp_serde::encode::write(out, message)
+    messagepack::write(out, message)
         .map_err(|error| End::Failed(format!("a message cannot be encoded: {error}")))
 }
