@@ -644,7 +644,7 @@ mod tests {
         },
         Nested(Wrapped, Plain, Option<Box<Sample>>),
         Large(i128, u128, [u8; 4]),
-        Bytes(Raw),
+        Bytes(Blob),
     }
 
     #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -655,15 +655,15 @@ mod tests {
 
     /// Bytes that are written as such.
     #[derive(Clone, Debug, PartialEq)]
-    struct Raw(Vec<u8>);
+    struct Blob(Vec<u8>);
 
-    impl Serialize for Raw {
+    impl Serialize for Blob {
         fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
             serializer.serialize_bytes(&self.0)
         }
     }
 
-    impl<'de> Deserialize<'de> for Raw {
+    impl<'de> Deserialize<'de> for Blob {
         fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
             // As a list, which rmp-serde reads from bytes too.
             Vec::deserialize(deserializer).map(Self)
@@ -677,7 +677,7 @@ mod tests {
             (any::<i8>(), -1e3..1e3f32, -1e9..1e9f64, any::<char>())
                 .prop_map(|(a, b, c, d)| Sample::Tuple(a, (b, c), d)),
             any::<(i64, u64, [u8; 4])>().prop_map(|(a, b, c)| Sample::Large(a.into(), b.into(), c)),
-            any::<Vec<u8>>().prop_map(|bytes| Sample::Bytes(Raw(bytes))),
+            any::<Vec<u8>>().prop_map(|bytes| Sample::Bytes(Blob(bytes))),
         ];
         leaf.prop_recursive(3, 20, 4, |inner| {
             let list = prop::collection::vec(inner.clone(), 0..4);

@@ -116,7 +116,10 @@ pub fn write_with<S: Service>(
     write_surroundings(&mut state, local.ticks, streams, kept)?;
     let mut timers = Vec::new();
     messagepack::write_list(&mut timers, TIMER_PARTS);
-    messagepack::write(&mut timers, &local.timers)?;
+    messagepack::write_list(&mut timers, local.timers.len() as u32);
+    for timer in &local.timers {
+        messagepack::write(&mut timers, timer)?;
+    }
     write_readings(&mut timers, readings)?;
     Ok((state, timers))
 }

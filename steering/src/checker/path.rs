@@ -40,7 +40,12 @@ pub enum PathError {
 /// When it is too long.
 pub fn write<S: Service>(path: &[Step<S>]) -> Result<Vec<u8>, PathError> {
     within(path.len(), STEPS_MAX, "events")?;
-    let bytes = messagepack::to_vec(path)?;
+    let mut bytes = Vec::new();
+    // One by one: rmp-serde has code for lists of bytes and of unknown lengths, and for all that is in them.
+    messagepack::write_list(&mut bytes, path.len() as u32);
+    for step in path {
+        messagepack::write(&mut bytes, step)?;
+    }
     within(bytes.len(), PATH_BYTES_MAX, "bytes")?;
     Ok(bytes)
 }

@@ -105,7 +105,7 @@ fn restore_nodes<S: Service>(
     for member in &snapshot.members {
         match read::<S>(member) {
             Ok((shown, setup, local)) => {
-                members.insert(member.node, shown);
+                add(&mut members, member.node, shown);
                 states.insert(member.node, (setup, local));
             }
             Err(reason) if member.node == snapshot.by => {
@@ -129,7 +129,7 @@ fn restore_nodes<S: Service>(
     for (id, (setup, local)) in states {
         let node = Node {
             local,
-            links: links.remove(&id).unwrap_or_default(),
+            links: take_links(&mut links, id),
             inbox: mail.inboxes.remove(&id).unwrap_or_default(),
         };
         setups.insert(id, setup);
@@ -141,6 +141,14 @@ fn restore_nodes<S: Service>(
         left_out,
     };
     Ok((start, readings_of_all(members)))
+}
+
+fn add(members: &mut Members, node: NodeId, shown: Shown) {
+    members.insert(node, shown);
+}
+
+fn take_links(links: &mut BTreeMap<NodeId, Links>, node: NodeId) -> Links {
+    links.remove(&node).unwrap_or_default()
 }
 
 fn readings_of_all(members: Members) -> ReadingsOf {
