@@ -57,7 +57,7 @@ use scry_protocol::link::host::{
     Checkpoint, FailedOpen, Failure, Goodbye, Hello, LookAgain, Neighbors, PredictionAnswer, Renew,
     Renewed, Stats, Suspicion, Veto,
 };
-use scry_protocol::{CheckpointNumber, Incarnation, NodeId, Past, Times, Transport};
+use scry_protocol::{CheckpointNumber, FilterId, Incarnation, NodeId, Past, Times, Transport};
 
 use crate::hook::contact::Seen;
 use crate::hook::disarm::Peer;
@@ -130,6 +130,8 @@ pub struct Options {
     pub former_past: Option<Past>,
     /// How much a filter may block.
     pub disarm: Disarm,
+    /// Whether the host can try an event before it handles it, as [`Verdict::Check`] asks it to.
+    pub checks: bool,
     /// Called from the hook's thread when the agent asks for something, so that an idle loop turns. It must not block.
     pub waker: Option<Waker>,
 }
@@ -157,6 +159,7 @@ impl Options {
             past_entries_max: past::ENTRIES_MAX,
             former_past: None,
             disarm: Disarm::default(),
+            checks: false,
             waker: None,
         }
     }
@@ -279,6 +282,7 @@ impl Hook {
                     number: born,
                     service: options.service,
                     version: options.version,
+                    checks: options.checks,
                 },
                 alarm,
             };
@@ -451,6 +455,11 @@ impl Hook {
     /// Decides about an event that was let through before, and kept for another reason: it is not counted again.
     pub fn admit_again(&mut self, occurrence: &Occurrence<'_>) -> Verdict {
         self.gate.admit_again(occurrence)
+    }
+
+    /// Returns the property for whose sake a filter is in force.
+    pub fn property_of(&mut self, filter: FilterId) -> Option<String> {
+        self.gate.property_of(filter)
     }
 
     /// Counts an event that no filter can mean: a start, a lost connection.

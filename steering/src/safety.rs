@@ -318,7 +318,17 @@ impl<S: Service> SafetyCheck<S> {
                 }
             }
         }
-        weighed
+        match weighed {
+            Weighed::Nothing => self.look_where_one_was_guilty(scene),
+            weighed => weighed,
+        }
+    }
+
+    /// Suspects an event that seems harmless if one of its kind was refused lately.
+    fn look_where_one_was_guilty(&self, scene: &Scene<'_, S>) -> Weighed {
+        let guilty = self.patience.was_guilty(Instant::now(), kind(scene.input));
+        let steered = guilty.filter(|it| self.mode_of(it, scene.mode) == Mode::Steer);
+        steered.map_or(Weighed::Nothing, |it| Weighed::Suspect(it.to_owned()))
     }
 
     /// Tries an event that was held, and returns what it may be stopped for, with what comes of it if that was found out here.
@@ -563,15 +573,20 @@ impl<S: Service> Guard<S> for SafetyCheck<S> {
         };
         let Some(accusation) = guilty else {
             self.patience.learn(property, kind(scene.input), false);
-            // Neighbors that answered and have moved on since can be asked again, silent ones cannot.
+            // Neighbors that answered and have moved on since can be asked again. Silent ones are not, unless nobody waits: the
+            // news of a lost connection often concerns a node that is about to come up.
+            let patient = matches!(scene.input, Input::Disconnect(_));
             let present = |it: &Accusation| it.witnesses.iter().all(|it| self.present.contains(it));
-            let outcome = match accused.iter().any(present) {
+            let outcome = match accused.iter().any(|it| patient || present(it)) {
                 true => Outcome::NotTogether,
                 false => Outcome::Cleared,
             };
             return Reviewed::Run(outcome, performed);
         };
         self.patience.learn(property, kind(scene.input), true);
+        let event = kind(scene.input);
+        self.patience
+            .note_guilty(begun, &accusation.property, event);
         if !self.were_together(&accusation, asked) {
             // It may be asked about again; what comes of it in the end is told then.
             return Reviewed::Run(Outcome::NotTogether, performed);
@@ -619,6 +634,11 @@ impl<S: Service> Guard<S> for SafetyCheck<S> {
         let read = in_silence(|| caught(|| projections.collect()));
         self.share.spend(begun.elapsed());
         read.ok()
+    }
+
+    fn is_shared(&self, property: &str) -> bool {
+        let mut properties = self.trials.properties().iter();
+        properties.any(|it| it.name() == property && !matches!(it.shape(), Shape::Node(_)))
     }
 
     fn hold_ms_max(&self) -> u64 {

@@ -606,6 +606,7 @@ mod tests {
                 violations_max: 1,
             },
             order: Preference::LeastHarm,
+            checks: false,
             past_paths: Vec::new(),
             whole: true,
             modes: Vec::new(),

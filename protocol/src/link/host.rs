@@ -97,6 +97,8 @@ pub struct Hello {
     /// The service's version: agents share paths only between equal ones.
     #[serde(with = "limit::Text::<NAME_BYTES_MAX>")]
     pub version: String,
+    /// Whether it can try events before it handles them: filters that have it look first are of use.
+    pub checks: bool,
 }
 
 /// A checkpoint on its way from the host that took it.

@@ -122,6 +122,7 @@ impl<S: Service> Host<S> {
             number: born,
             service: "traffic".to_owned(),
             version: "1".to_owned(),
+            checks: false,
         };
         let mut outcome = Outcome::default();
         outcome.agent.push(hello.into());

@@ -207,6 +207,7 @@ proptest! {
                         Some(Action::Hold | Action::Postpone | Action::Refuse) => {
                             prop_assert!(taken.is_empty());
                         }
+                        Some(Action::Check) => prop_assert!(false, "it changes nothing in a search"),
                     }
                 }
             }

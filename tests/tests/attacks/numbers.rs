@@ -167,6 +167,7 @@ fn lie_to_agent(agent: &Agent) {
         number: at,
         service: "Register".to_owned(),
         version: "1".to_owned(),
+        checks: false,
     };
     let content = Content {
         incarnation: life,

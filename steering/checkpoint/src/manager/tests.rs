@@ -220,6 +220,7 @@ fn hello(id: u32, recorder: &Recorder) -> HostToAgent {
         number: recorder.number(),
         service: "counter".to_owned(),
         version: "1".to_owned(),
+        checks: false,
     }
     .into()
 }

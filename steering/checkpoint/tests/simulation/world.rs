@@ -433,6 +433,7 @@ impl World {
             number: host.recorder.number(),
             service: "simulated".to_owned(),
             version: "1".to_owned(),
+            checks: false,
         };
         self.tell_agent(at, hello.into());
     }

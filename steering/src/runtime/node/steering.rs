@@ -120,6 +120,7 @@ impl<S: Service> Node<S> {
         };
         let now = self.clock;
         options.incarnation = incarnation;
+        options.checks = self.guard.is_some();
         options.clock_ms = clock_ms;
         if let Some(former) = self.hook.take() {
             options.born = options.born.max(former.number().next());
@@ -450,11 +451,8 @@ impl<S: Service> Node<S> {
         content: Vec<u8>,
     ) {
         if let Origin::Stream(key) = origin {
-            if let Some(end) = self.streams.end(key) {
-                end.put_back(Waiting::Offered(content));
-                end.held = Some(Hold::Filter(filter));
-            }
-            return;
+            let hold = Hold::Filter(filter);
+            return self.streams.hold_back(key, Waiting::Offered(content), hold);
         }
         if self.held.len() == HELD_MAX {
             self.held.remove(0);
@@ -577,6 +575,8 @@ impl Decision {
             Verdict::Postpone(_) => Ruling::Postpone,
             Verdict::Refuse(_) => Ruling::Refuse,
             Verdict::Hold(_) => Ruling::Hold,
+            // The guard decides, and what it decides is reported.
+            Verdict::Check(_) => Ruling::Run,
         };
         Self {
             ruling,
