@@ -35,6 +35,7 @@ mod trial;
 mod trials;
 mod vetting;
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -311,7 +312,7 @@ impl<S: Service> SafetyCheck<S> {
                     let credible = accusation.firm
                         || self
                             .patience
-                            .follows_up(&accusation.property, kind(scene.input));
+                            .follows_up(&accusation.property, &kind(scene.input));
                     if credible && matches!(weighed, Weighed::Nothing) {
                         weighed = Weighed::Suspect(accusation.property);
                     }
@@ -326,7 +327,7 @@ impl<S: Service> SafetyCheck<S> {
 
     /// Suspects an event that seems harmless if one of its kind was refused lately.
     fn look_where_one_was_guilty(&self, scene: &Scene<'_, S>) -> Weighed {
-        let guilty = self.patience.was_guilty(Instant::now(), kind(scene.input));
+        let guilty = self.patience.was_guilty(Instant::now(), &kind(scene.input));
         let steered = guilty.filter(|it| self.mode_of(it, scene.mode) == Mode::Steer);
         steered.map_or(Weighed::Nothing, |it| Weighed::Suspect(it.to_owned()))
     }
@@ -572,7 +573,7 @@ impl<S: Service> Guard<S> for SafetyCheck<S> {
             false => before.into_iter().find(|it| it.firm && still(it)),
         };
         let Some(accusation) = guilty else {
-            self.patience.learn(property, kind(scene.input), false);
+            self.patience.learn(property, &kind(scene.input), false);
             // Neighbors that answered and have moved on since can be asked again. Silent ones are not, unless nobody waits: the
             // news of a lost connection often concerns a node that is about to come up.
             let patient = matches!(scene.input, Input::Disconnect(_));
@@ -583,10 +584,10 @@ impl<S: Service> Guard<S> for SafetyCheck<S> {
             };
             return Reviewed::Run(outcome, performed);
         };
-        self.patience.learn(property, kind(scene.input), true);
         let event = kind(scene.input);
+        self.patience.learn(property, &event, true);
         self.patience
-            .note_guilty(begun, &accusation.property, event);
+            .note_guilty(begun, &accusation.property, &event);
         if !self.were_together(&accusation, asked) {
             // It may be asked about again; what comes of it in the end is told then.
             return Reviewed::Run(Outcome::NotTogether, performed);
@@ -693,14 +694,14 @@ impl Refusal {
 /// What an event is called, to tell suspicions apart.
 fn kind<M: serde::Serialize, T: serde::Serialize, C: serde::Serialize>(
     input: &Input<M, T, C>,
-) -> &'static str {
+) -> Cow<'static, str> {
     match input {
         Input::Message { message, .. } => kind_of(message),
         Input::Timer(timer) => kind_of(timer),
         Input::Call(call) => kind_of(call),
-        Input::Disconnect(_) => "disconnect",
-        Input::Restart => "restart",
-        Input::Stop => "stop",
+        Input::Disconnect(_) => "disconnect".into(),
+        Input::Restart => "restart".into(),
+        Input::Stop => "stop".into(),
     }
 }
 

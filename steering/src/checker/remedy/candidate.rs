@@ -156,7 +156,7 @@ fn matchers<S: Service>(node: NodeId, event: &EventOf<S>) -> Vec<Matcher> {
     match event {
         Event::Deliver { from, message } | Event::Receive { from, message, .. } => {
             let matcher = |content| Matcher::Message {
-                kind: kind_of(message).to_owned(),
+                kind: kind_of(message).into_owned(),
                 source: *from,
                 destination: node,
                 content,
@@ -164,7 +164,7 @@ fn matchers<S: Service>(node: NodeId, event: &EventOf<S>) -> Vec<Matcher> {
             contents(message).into_iter().map(matcher).collect()
         }
         Event::Timer(timer) => {
-            let kind = kind_of(timer).to_owned();
+            let kind = kind_of(timer).into_owned();
             let matcher = |content| Matcher::Timer {
                 kind: kind.clone(),
                 content,
@@ -172,7 +172,7 @@ fn matchers<S: Service>(node: NodeId, event: &EventOf<S>) -> Vec<Matcher> {
             contents(timer).into_iter().map(matcher).collect()
         }
         Event::Call(call) => {
-            let kind = kind_of(call).to_owned();
+            let kind = kind_of(call).into_owned();
             let matcher = |content| Matcher::Call {
                 kind: kind.clone(),
                 content,

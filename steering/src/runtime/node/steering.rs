@@ -396,7 +396,7 @@ impl<S: Service> Node<S> {
             None => rmp_serde::to_vec(message).unwrap_or_default(),
         };
         let occurrence = Occurrence::Message {
-            kind: kind_of(message),
+            kind: &kind_of(message),
             from,
             content: &content,
         };
@@ -412,7 +412,7 @@ impl<S: Service> Node<S> {
         };
         let content = || rmp_serde::to_vec(timer).unwrap_or_default();
         Decision::of(hook.admit(&Occurrence::Timer {
-            kind: kind_of(timer),
+            kind: &kind_of(timer),
             content: &content,
         }))
     }
@@ -423,7 +423,7 @@ impl<S: Service> Node<S> {
         };
         let content = || rmp_serde::to_vec(call).unwrap_or_default();
         Decision::of(hook.admit(&Occurrence::Call {
-            kind: kind_of(call),
+            kind: &kind_of(call),
             content: &content,
         }))
     }
