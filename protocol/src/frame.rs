@@ -10,9 +10,10 @@
 //! Both ends of a link speak one version; a frame of any other is refused. Every error ends the link: after one, nothing
 //! says where the next frame would begin.
 
+use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 
+use crate::messagepack::Reader;
 use crate::varint;
 
 /// The version of all links. It rises with every change that an older reader would misread.
@@ -248,12 +249,11 @@ pub(crate) fn write<T: Serialize>(
 
 /// Reads a value that fills its bytes exactly.
 pub(crate) fn read_exactly<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
-    let mut deserializer = rmp_serde::Deserializer::from_read_ref(bytes);
-    let value = T::deserialize(&mut deserializer).map_err(|error| error.to_string())?;
-    // The reader does not say where it is: at the end, and only there, the marker of a next value cannot be read.
-    match <()>::deserialize(&mut deserializer) {
-        Err(rmp_serde::decode::Error::InvalidMarkerRead(_)) => Ok(value),
-        _ => Err("more bytes follow it".to_owned()),
+    let mut reader = Reader::new(bytes);
+    let value = T::deserialize(&mut reader).map_err(|error| error.to_string())?;
+    match reader.is_at_end() {
+        true => Ok(value),
+        false => Err("more bytes follow it".to_owned()),
     }
 }
 

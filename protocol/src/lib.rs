@@ -5,6 +5,7 @@
 //! | [`id`] | the names of things: nodes, their lives, checkpoints, runs, violations, filters |
 //! | [`limit`] | how large anything may be, and the checks that see to it while bytes are read |
 //! | [`frame`] | versioned, length-framed messages, MessagePack but for the most frequent; the incremental decoder |
+//! | [`messagepack`] | what is read of MessagePack |
 //! | [`link`] | the messages of the three links: host and agent, agent and agent, agent and checker |
 //! | [`checkpoint`], [`channel`] | one node's state with what it knows of the messages in flight |
 //! | [`past`] | what lies in a node's past: which states may stand side by side |
@@ -26,6 +27,7 @@ pub mod frame;
 pub mod id;
 pub mod limit;
 pub mod link;
+pub mod messagepack;
 pub mod past;
 pub mod record;
 pub mod snapshot;

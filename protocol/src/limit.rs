@@ -307,7 +307,7 @@ mod tests {
             let bytes =
                 rmp_serde::to_vec(&(Raw(&value.bytes), &value.text, &value.list, &value.optional))
                     .unwrap();
-            let read = rmp_serde::from_slice::<Sample>(&bytes);
+            let read = crate::messagepack::from_slice::<Sample>(&bytes);
             assert_eq!(read.is_ok(), fits, "reading {value:?}");
             if let Ok(read) = read {
                 assert_eq!(read, value);

@@ -4,7 +4,9 @@
 //! neighbors. Everything a handler can see is in it, the static settings too, so that a checkpoint needs nothing beside
 //! it; between two checkpoints of a node the settings do not differ, and so cost nothing on the wire.
 
+use scry_protocol::messagepack::{self, Reader};
 use scry_protocol::{Content, Incarnation, NodeId};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use scry_engine::model::handler::Local;
@@ -76,13 +78,10 @@ pub enum RestoreError {
     Timers(rmp_serde::decode::Error),
 }
 
-/// The order of fields on the wire, written from borrowed parts.
-#[derive(Serialize)]
-struct Written<'a, S: Service>(&'a S::Setup, &'a S, u64, &'a [StreamEnd], &'a [Kept]);
-
-#[derive(Deserialize)]
-#[serde(bound = "")]
-struct Read<S: Service>(S::Setup, S, u64, Vec<StreamEnd>, Vec<Kept>);
+/// How many values a state is on the wire: settings, state, ticks, streams, and what is kept.
+const STATE_PARTS: u32 = 5;
+/// How many values timers are on the wire: themselves, and readings.
+const TIMER_PARTS: u32 = 2;
 
 /// Writes a node: its state with its settings and connections, and its timers.
 ///
@@ -110,9 +109,51 @@ pub fn write_with<S: Service>(
     kept: &[Kept],
     readings: Option<&Readings>,
 ) -> Result<(Vec<u8>, Vec<u8>), rmp_serde::encode::Error> {
-    let written = Written(setup, &local.service, local.ticks, streams, kept);
-    let state = rmp_serde::to_vec(&written)?;
-    Ok((state, rmp_serde::to_vec(&(&local.timers, readings))?))
+    let mut state = Vec::new();
+    messagepack::write_list(&mut state, STATE_PARTS);
+    messagepack::write(&mut state, setup)?;
+    messagepack::write(&mut state, &local.service)?;
+    write_surroundings(&mut state, local.ticks, streams, kept)?;
+    let mut timers = Vec::new();
+    messagepack::write_list(&mut timers, TIMER_PARTS);
+    messagepack::write_list(&mut timers, local.timers.len() as u32);
+    for timer in &local.timers {
+        messagepack::write(&mut timers, timer)?;
+    }
+    write_readings(&mut timers, readings)?;
+    Ok((state, timers))
+}
+
+// What does not depend on the service is compiled here, once.
+
+fn write_surroundings(
+    out: &mut Vec<u8>,
+    ticks: u64,
+    streams: &[StreamEnd],
+    kept: &[Kept],
+) -> Result<(), rmp_serde::encode::Error> {
+    messagepack::write(out, &ticks)?;
+    messagepack::write(out, streams)?;
+    messagepack::write(out, kept)
+}
+
+fn write_readings(
+    out: &mut Vec<u8>,
+    readings: Option<&Readings>,
+) -> Result<(), rmp_serde::encode::Error> {
+    messagepack::write(out, &readings)
+}
+
+type Surroundings = (u64, Vec<StreamEnd>, Vec<Kept>);
+
+fn read_surroundings(reader: &mut Reader<'_>) -> Result<Surroundings, rmp_serde::decode::Error> {
+    let ticks = u64::deserialize(&mut *reader)?;
+    let streams = Vec::deserialize(&mut *reader)?;
+    Ok((ticks, streams, Vec::deserialize(reader)?))
+}
+
+fn read_readings(reader: &mut Reader<'_>) -> Result<Option<Readings>, rmp_serde::decode::Error> {
+    Option::deserialize(reader)
 }
 
 /// Reads a node back from a checkpoint of another node, and does with it once all that will be done with it later: whatever
@@ -165,10 +206,10 @@ impl std::fmt::Write for Nowhere {
 ///
 /// When the checkpoint is of another service.
 pub fn read<S: Service>(content: &Content) -> Result<(S::Setup, Captured<S>), RestoreError> {
-    let Read(setup, service, ticks, streams, kept) =
-        rmp_serde::from_slice(&content.state).map_err(RestoreError::State)?;
-    let (timers, readings): (Vec<S::Timer>, Option<Readings>) =
-        rmp_serde::from_slice(&content.timers).map_err(RestoreError::Timers)?;
+    let (setup, service, (ticks, streams, kept)) =
+        read_state::<S>(&content.state).map_err(RestoreError::State)?;
+    let (timers, readings) =
+        read_timers::<S::Timer>(&content.timers).map_err(RestoreError::Timers)?;
     // Checkpoints come from other nodes: readings that do not belong to the timers say nothing.
     let readings = readings.filter(|readings| readings.due_ms.len() == timers.len());
     let local = Local {
@@ -185,4 +226,23 @@ pub fn read<S: Service>(content: &Content) -> Result<(S::Setup, Captured<S>), Re
         readings,
     };
     Ok((setup, captured))
+}
+
+fn read_state<S: Service>(
+    bytes: &[u8],
+) -> Result<(S::Setup, S, Surroundings), rmp_serde::decode::Error> {
+    let mut reader = Reader::new(bytes);
+    reader.read_list(STATE_PARTS)?;
+    let setup = S::Setup::deserialize(&mut reader)?;
+    let service = S::deserialize(&mut reader)?;
+    Ok((setup, service, read_surroundings(&mut reader)?))
+}
+
+fn read_timers<T: DeserializeOwned>(
+    bytes: &[u8],
+) -> Result<(Vec<T>, Option<Readings>), rmp_serde::decode::Error> {
+    let mut reader = Reader::new(bytes);
+    reader.read_list(TIMER_PARTS)?;
+    let timers = Vec::deserialize(&mut reader)?;
+    Ok((timers, read_readings(&mut reader)?))
 }

@@ -423,7 +423,7 @@ impl<S: Service> Run<'_, S> {
 
     /// Proves a remedy for a violation and tells of both, once for each name.
     fn report(&mut self, seen: Seen<S>) {
-        if !self.told.insert(seen.id) {
+        if !is_first(&mut self.told, seen.id) {
             return;
         }
         let proved = self.proved.iter().find(|(id, _)| *id == seen.id);
@@ -506,6 +506,10 @@ impl<S: Service> Run<'_, S> {
         remedies.filters.truncate(FILTERS_MAX);
         remedies
     }
+}
+
+fn is_first(told: &mut BTreeSet<ViolationId>, id: ViolationId) -> bool {
+    told.insert(id)
 }
 
 /// Lists the properties that a job is about.

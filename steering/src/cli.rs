@@ -21,12 +21,13 @@ mod progress;
 pub mod properties;
 pub mod text;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
-use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
-use crate::program::Program;
+use crate::program::{Bug, Program};
 use scry_engine::Strategy;
 
 /// Everything is as it should be.
@@ -45,13 +46,13 @@ pub const EXIT_PANIC: u8 = 101;
 pub const EXIT_CONFIGURATION: u8 = 78;
 
 #[derive(Debug, Parser)]
-struct Arguments<O: clap::Args> {
+struct Arguments {
     #[command(subcommand)]
-    command: Command<O>,
+    command: Command,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command<O: clap::Args> {
+enum Command {
     /// Explores what can become of a scenario, and reports every way to break a property.
     ///
     /// It stops after 60 seconds or when its tables take a quarter of the memory, unless it is told otherwise, and at Ctrl-C
@@ -59,7 +60,7 @@ enum Command<O: clap::Args> {
     ///
     /// Exits with 0 if nothing is wrong, with 1 if a property is violated, with 64 if the command line cannot be
     /// understood, with 78 if the property file cannot, with 130 if it was interrupted before it found anything.
-    Check(Box<check::Check<O>>),
+    Check(Box<check::Check>),
     /// Runs one live node of this service over TCP and UDP.
     ///
     /// Exits with 0 if it was shut down, with 64 if the command line cannot be understood, with 71 if its ports or its
@@ -74,76 +75,135 @@ enum Command<O: clap::Args> {
 /// Runs a service's command line with the arguments of the process; in a role of its own, if it has one
 /// ([`enter`](crate::enter())).
 pub fn main<S: Program>() -> ExitCode {
-    crate::enter::<S>();
-    ExitCode::from(run::<S>(std::env::args_os()))
+    Executable::of::<S>().main()
 }
 
-/// Runs a service's command line with these arguments, of which the first is the program's name, and returns the exit
-/// code: for a program that is more than one service.
-pub fn run<S: Program>(arguments: impl IntoIterator<Item = std::ffi::OsString>) -> u8 {
-    let command = Arguments::<S::Options>::command()
-        .about(S::ABOUT)
-        .mut_subcommand("check", |check| check.after_help(catalogue::<S>()));
-    let parsed = command
-        .try_get_matches_from(arguments)
-        .and_then(|matches| Arguments::<S::Options>::from_arg_matches(&matches));
-    match parsed {
-        Ok(Arguments {
-            command: Command::Check(check),
-        }) => check::run::<S>(&check),
-        Ok(Arguments {
-            command: Command::Node(arguments),
-        }) => node::run::<S>(&arguments),
-        Ok(Arguments {
-            command: Command::Properties(arguments),
-        }) => properties::run::<S>(&arguments),
-        Err(error) => {
-            // Nothing is left to be done if the message cannot be written.
-            let _ = error.print();
-            match error.kind() {
-                ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => EXIT_FINE,
-                _ => EXIT_USAGE,
-            }
+/// All that an executable can be for a service, without the service's type: for a program that is more than one service.
+///
+/// The crate that defines a service keeps one in a `static`. Whoever uses that builds nothing of it again: all that scry does
+/// for a service is compiled for its type, where this is made.
+#[derive(Clone, Copy, Debug)]
+pub struct Executable {
+    enter: fn(),
+    run: fn(Vec<OsString>) -> u8,
+}
+
+impl Executable {
+    /// Returns that of a service.
+    #[must_use]
+    pub const fn of<S: Program>() -> Self {
+        Self {
+            enter: crate::enter::<S>,
+            run: run::<S>,
         }
     }
+
+    /// As [`main`].
+    pub fn main(&self) -> ExitCode {
+        self.enter();
+        ExitCode::from(self.run(std::env::args_os().collect()))
+    }
+
+    /// As [`enter`](crate::enter()).
+    pub fn enter(&self) {
+        (self.enter)();
+    }
+
+    /// Runs the command line with these arguments, of which the first is the program's name, and returns the exit code.
+    pub fn run(&self, arguments: Vec<OsString>) -> u8 {
+        (self.run)(arguments)
+    }
 }
 
-/// Lists what this service's scenarios and bugs are called, and what can be set of strategies.
-fn catalogue<S: Program>() -> String {
-    let rows = |heading: &str, rows: &mut dyn Iterator<Item = (&'static str, &'static str)>| {
-        rows.fold(format!("{heading}:\n"), |text, (name, about)| {
-            text + &format!("  {name:<18} {about}\n")
-        })
+fn run<S: Program>(arguments: Vec<OsString>) -> u8 {
+    let scenarios = S::scenarios();
+    let words = Words {
+        about: S::ABOUT,
+        scenarios: scenarios.iter().map(|it| (it.name, it.about)).collect(),
+        bugs: S::bugs(),
+        add_options: S::Options::augment_args,
     };
-    let scenarios = rows(
-        "Scenarios",
-        &mut S::scenarios().into_iter().map(|it| (it.name, it.about)),
-    );
-    let strategies = rows(
-        "Strategies",
-        &mut Strategy::all().map(|it| (it.name(), it.about())),
-    );
-    let settings = Strategy::all().flat_map(|strategy| {
-        let rows = strategy.settings().iter();
-        rows.map(move |it| {
-            let (name, kind) = (it.name, it.kind);
-            format!(
-                "  {name:<18} of {strategy}: {}; {} [default: {kind}]\n",
-                it.about,
-                kind.takes()
-            )
-        })
-    });
-    let settings = settings.fold("Settings of strategies:\n".to_owned(), |text, row| {
-        text + &row
-    });
-    let settings = settings.trim_end();
-    if S::bugs().is_empty() {
-        return format!("{scenarios}\n{strategies}\n{settings}");
+    let own = |(command, matches): (Command, ArgMatches)| {
+        let options = match matches.subcommand() {
+            Some(("check", matches)) => Some(S::Options::from_arg_matches(matches)?),
+            _ => None,
+        };
+        Ok((command, options))
+    };
+    match words.parse(arguments).and_then(own) {
+        Ok((Command::Check(check), Some(options))) => check::run::<S>(&check, &options),
+        Ok((Command::Check(_), None)) => EXIT_USAGE,
+        Ok((Command::Node(arguments), _)) => node::run::<S>(&arguments),
+        Ok((Command::Properties(arguments), _)) => properties::run::<S>(&arguments),
+        Err(error) => refuse(&error),
     }
-    let bugs = rows("Bugs", &mut S::bugs().iter().map(|it| (it.name, it.about)));
-    format!(
-        "{scenarios}\n{bugs}  {:<18} all of them\n\n{strategies}\n{settings}",
-        "all"
-    )
+}
+
+fn refuse(error: &clap::Error) -> u8 {
+    // Nothing is left to be done if the message cannot be written.
+    let _ = error.print();
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => EXIT_FINE,
+        _ => EXIT_USAGE,
+    }
+}
+
+/// What a service adds to the command line.
+struct Words {
+    about: &'static str,
+    /// Names, and what they show.
+    scenarios: Vec<(&'static str, &'static str)>,
+    bugs: &'static [Bug],
+    /// Adds the options of `check` that are its own.
+    add_options: fn(clap::Command) -> clap::Command,
+}
+
+impl Words {
+    fn parse(&self, arguments: Vec<OsString>) -> Result<(Command, ArgMatches), clap::Error> {
+        let command = Arguments::command()
+            .about(self.about)
+            .mut_subcommand("check", |check| {
+                (self.add_options)(check).after_help(self.catalogue())
+            });
+        let matches = command.try_get_matches_from(arguments)?;
+        let Arguments { command } = Arguments::from_arg_matches(&matches)?;
+        Ok((command, matches))
+    }
+
+    /// Lists what this service's scenarios and bugs are called, and what can be set of strategies.
+    fn catalogue(&self) -> String {
+        let rows = |heading: &str, rows: &mut dyn Iterator<Item = (&'static str, &'static str)>| {
+            rows.fold(format!("{heading}:\n"), |text, (name, about)| {
+                text + &format!("  {name:<18} {about}\n")
+            })
+        };
+        let scenarios = rows("Scenarios", &mut self.scenarios.iter().copied());
+        let strategies = rows(
+            "Strategies",
+            &mut Strategy::all().map(|it| (it.name(), it.about())),
+        );
+        let settings = Strategy::all().flat_map(|strategy| {
+            let rows = strategy.settings().iter();
+            rows.map(move |it| {
+                let (name, kind) = (it.name, it.kind);
+                format!(
+                    "  {name:<18} of {strategy}: {}; {} [default: {kind}]\n",
+                    it.about,
+                    kind.takes()
+                )
+            })
+        });
+        let settings = settings.fold("Settings of strategies:\n".to_owned(), |text, row| {
+            text + &row
+        });
+        let settings = settings.trim_end();
+        if self.bugs.is_empty() {
+            return format!("{scenarios}\n{strategies}\n{settings}");
+        }
+        let bugs = rows("Bugs", &mut self.bugs.iter().map(|it| (it.name, it.about)));
+        format!(
+            "{scenarios}\n{bugs}  {:<18} all of them\n\n{strategies}\n{settings}",
+            "all"
+        )
+    }
 }

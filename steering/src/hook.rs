@@ -209,6 +209,12 @@ impl Hook {
     ///
     /// `capture` shows the service after its start and before anything it sends then is sent.
     pub fn connect(options: Options, now: Time, capture: impl FnOnce() -> Capture) -> Self {
+        let mut capture = Some(capture);
+        let mut capture = || (capture.take().expect("a hook is begun once"))();
+        Self::begin(options, now, &mut capture)
+    }
+
+    fn begin(options: Options, now: Time, capture: &mut dyn FnMut() -> Capture) -> Self {
         let killed = is_switched_off(std::env::var_os(SWITCH_VARIABLE).as_deref());
         let mut numbers = Numbers::begin(
             options.numbers.clone(),

@@ -50,7 +50,7 @@ pub mod safety;
 pub mod trace;
 
 #[cfg(feature = "cli")]
-pub use cli::main;
+pub use cli::{Executable, main};
 pub use enter::enter;
 #[cfg(feature = "cli")]
 pub use program::{Bug, Program, Request, Scenario};

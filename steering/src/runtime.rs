@@ -47,6 +47,8 @@ pub mod report;
 #[cfg(feature = "runtime")]
 mod streams;
 #[cfg(feature = "runtime")]
+mod task;
+#[cfg(feature = "runtime")]
 mod timers;
 #[cfg(feature = "runtime")]
 pub mod wire;

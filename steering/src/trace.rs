@@ -23,6 +23,7 @@ use std::collections::BTreeMap;
 use scry_protocol::NodeId;
 use scry_protocol::compress::{Packed, UnpackError};
 use scry_protocol::limit::TRACE_BYTES_MAX;
+use scry_protocol::messagepack;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -69,7 +70,7 @@ pub enum ReadTraceError {
 ///
 /// When the bytes are not packed as [`write()`] packs.
 pub fn unpack(bytes: &[u8]) -> Result<Vec<u8>, ReadTraceError> {
-    let packed: Packed = rmp_serde::from_slice(bytes).map_err(ReadTraceError::Packing)?;
+    let packed: Packed = messagepack::from_slice(bytes).map_err(ReadTraceError::Packing)?;
     Ok(packed.unpack(JSON_BYTES_MAX)?)
 }
 

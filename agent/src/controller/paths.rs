@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use scry_protocol::link::checker::PastPath;
-use scry_protocol::{Digest, ViolationId};
+use scry_protocol::{Digest, ViolationId, messagepack};
 use serde::{Deserialize, Serialize};
 
 /// The version of what is written.
@@ -110,7 +110,7 @@ impl Paths {
         if Digest::of(content).to_string().as_bytes() != digest {
             return Err(ReadPathsError::Torn);
         }
-        let kept: Kept = rmp_serde::from_slice(content).map_err(ReadPathsError::Damaged)?;
+        let kept: Kept = messagepack::from_slice(content).map_err(ReadPathsError::Damaged)?;
         if kept.version > VERSION {
             return Err(ReadPathsError::Version(kept.version));
         }

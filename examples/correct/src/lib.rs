@@ -25,7 +25,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
 
 use scry::properties::{PropertyFile, Schema};
-use scry::{NodeId, Program, Property, Service};
+use scry::{Executable, NodeId, Property, Service};
 
 pub use chain::Chain;
 pub use commit::Commit;
@@ -35,8 +35,15 @@ pub use lease::Lease;
 
 /// Tells a speculator, which is started without arguments and inherits this, which service it is of.
 const SERVICE: &str = "CORRECT_SERVICE";
-/// What the services are called on the command line.
-const NAMES: [&str; 5] = ["chain", "commit", "lease", "failover", "gossip"];
+
+/// The services with their command lines, by the names they have there.
+pub static EXECUTABLES: [(&str, Executable); 5] = [
+    ("chain", Executable::of::<Chain>()),
+    ("commit", Executable::of::<Commit>()),
+    ("lease", Executable::of::<Lease>()),
+    ("failover", Executable::of::<Failover>()),
+    ("gossip", Executable::of::<Gossip>()),
+];
 
 /// The services have no options of their own.
 #[derive(Clone, Debug, clap::Args)]
@@ -55,16 +62,17 @@ pub fn main() -> ExitCode {
         Some(_) => named.or_else(|| inherited.clone()),
         None => named,
     };
-    let name = name.filter(|name| NAMES.contains(&name.as_str()));
-    let Some(name) = name else {
-        eprintln!("error: correct {} …", NAMES.join("|"));
+    let found = name.and_then(|name| EXECUTABLES.iter().find(|(it, _)| *it == name));
+    let Some((name, executable)) = found else {
+        let names = EXECUTABLES.map(|(name, _)| name);
+        eprintln!("error: correct {} …", names.join("|"));
         return ExitCode::from(scry::cli::EXIT_USAGE);
     };
-    if role.is_none() && inherited.as_deref() != Some(&name) {
+    if role.is_none() && inherited.as_deref() != Some(name) {
         // The environment of a running process is not safely changed, so this one starts again with another.
         let error = Command::new("/proc/self/exe")
             .args(&arguments[1..])
-            .env(SERVICE, &name)
+            .env(SERVICE, name)
             .exec();
         eprintln!("error: {error}");
         return ExitCode::from(scry::cli::EXIT_SYSTEM);
@@ -72,18 +80,8 @@ pub fn main() -> ExitCode {
     if arguments.len() > 1 {
         arguments.remove(1);
     }
-    match name.as_str() {
-        "chain" => run::<Chain>(arguments),
-        "commit" => run::<Commit>(arguments),
-        "lease" => run::<Lease>(arguments),
-        "failover" => run::<Failover>(arguments),
-        _ => run::<Gossip>(arguments),
-    }
-}
-
-fn run<S: Program>(arguments: Vec<OsString>) -> ExitCode {
-    scry::enter::<S>();
-    ExitCode::from(scry::cli::run::<S>(arguments))
+    executable.enter();
+    ExitCode::from(executable.run(arguments))
 }
 
 /// Compiles a service's property file, which is part of this crate.

@@ -7,14 +7,9 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use chord::Chord;
-use correct::{Chain, Commit, Failover, Gossip, Lease};
-use paxos::Paxos;
-use randtree::RandTree;
-use scry::Program;
+use scry::Executable;
 
 use crate::process::{self, SERVICE};
-use crate::staged::Staged;
 
 /// What `--help` says of the other parts.
 pub(crate) const HELP: &str = "\
@@ -64,8 +59,8 @@ fn enter() {
     let inherited = std::env::var(SERVICE).ok();
     let named = || std::env::args().skip(1).find(|it| it != "service");
     let name = inherited.or_else(named).unwrap_or_default();
-    if let Some(part) = part_of(&name) {
-        (part.enter)();
+    if let Some(executable) = executable_of(&name) {
+        executable.enter();
     }
 }
 
@@ -74,44 +69,30 @@ fn service(mut arguments: Vec<OsString>) -> ExitCode {
         0 | 1 => OsString::new(),
         _ => arguments.remove(1),
     };
-    match name.to_str().and_then(part_of) {
-        Some(part) => ExitCode::from((part.run)(arguments)),
+    match name.to_str().and_then(executable_of) {
+        Some(executable) => ExitCode::from(executable.run(arguments)),
         None => {
-            let names: Vec<&str> = PARTS.iter().map(|part| part.name).collect();
+            let names: Vec<&str> = executables().map(|(name, _)| name).collect();
             eprintln!("error: lab service {} …", names.join("|"));
             ExitCode::from(scry::cli::EXIT_USAGE)
         }
     }
 }
 
-/// What this executable can be for a service.
-struct Part {
-    name: &'static str,
-    enter: fn(),
-    run: fn(Vec<OsString>) -> u8,
+/// What this executable can be for each service. They are compiled with the services, and not once more with the lab.
+fn executables() -> impl Iterator<Item = (&'static str, &'static Executable)> {
+    let papers = [
+        ("randtree", &randtree::EXECUTABLE),
+        ("chord", &chord::EXECUTABLE),
+        ("paxos", &paxos::EXECUTABLE),
+    ];
+    let correct = correct::EXECUTABLES.iter();
+    papers
+        .into_iter()
+        .chain(correct.map(|(name, it)| (*name, it)))
 }
 
-impl Part {
-    const fn of<S: Staged + Program>() -> Self {
-        Self {
-            name: S::NAME,
-            enter: scry::enter::<S>,
-            run: scry::cli::run::<S>,
-        }
-    }
-}
-
-const PARTS: [Part; 8] = [
-    Part::of::<RandTree>(),
-    Part::of::<Chord>(),
-    Part::of::<Paxos>(),
-    Part::of::<Chain>(),
-    Part::of::<Commit>(),
-    Part::of::<Lease>(),
-    Part::of::<Failover>(),
-    Part::of::<Gossip>(),
-];
-
-fn part_of(name: &str) -> Option<&'static Part> {
-    PARTS.iter().find(|part| part.name == name)
+fn executable_of(name: &str) -> Option<&'static Executable> {
+    let mut all = executables();
+    all.find(|(known, _)| *known == name).map(|(_, it)| it)
 }

@@ -3,5 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    scry::main::<paxos::Paxos>()
+    paxos::EXECUTABLE.main()
 }

@@ -21,3 +21,8 @@ pub mod setup;
 pub use message::{Call, Message, Timer};
 pub use service::{Mode, RandTree};
 pub use setup::{Announce, Bugs, Setup};
+
+/// The service with its command line, for the executable of this crate and for others that hold it.
+// The unit tests need none of it, and to build it once more for them takes long.
+#[cfg(not(test))]
+pub static EXECUTABLE: scry::Executable = scry::Executable::of::<RandTree>();

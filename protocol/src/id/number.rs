@@ -102,6 +102,6 @@ mod tests {
         assert_eq!(CheckpointNumber::MAX.ahead(1), None);
         assert_eq!(CheckpointNumber::from(6).ahead(u64::MAX), None);
         let bytes = rmp_serde::to_vec(&u64::MAX).unwrap();
-        assert!(rmp_serde::from_slice::<CheckpointNumber>(&bytes).is_err());
+        assert!(crate::messagepack::from_slice::<CheckpointNumber>(&bytes).is_err());
     }
 }

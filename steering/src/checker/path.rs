@@ -1,9 +1,12 @@
 //! Paths as bytes, and the names of violations.
 
 use scry_protocol::limit::PATH_BYTES_MAX;
+use scry_protocol::messagepack::{self, Raw};
 use scry_protocol::{Digest, NodeId, ViolationId};
+use serde::Deserialize;
 
-use scry_engine::model::event::Step;
+use scry_engine::model::event::{Event, Step};
+use scry_engine::model::handler::Tosses;
 use scry_engine::service::Service;
 
 /// How many events a path from outside may have.
@@ -37,7 +40,12 @@ pub enum PathError {
 /// When it is too long.
 pub fn write<S: Service>(path: &[Step<S>]) -> Result<Vec<u8>, PathError> {
     within(path.len(), STEPS_MAX, "events")?;
-    let bytes = rmp_serde::to_vec(path)?;
+    let mut bytes = Vec::new();
+    // One by one: rmp-serde has code for lists of bytes and of unknown lengths, and for all that is in them.
+    messagepack::write_list(&mut bytes, path.len() as u32);
+    for step in path {
+        messagepack::write(&mut bytes, step)?;
+    }
     within(bytes.len(), PATH_BYTES_MAX, "bytes")?;
     Ok(bytes)
 }
@@ -49,9 +57,30 @@ pub fn write<S: Service>(path: &[Step<S>]) -> Result<Vec<u8>, PathError> {
 /// When the bytes are no path of this service, or too many.
 pub fn read<S: Service>(bytes: &[u8]) -> Result<Vec<Step<S>>, PathError> {
     within(bytes.len(), PATH_BYTES_MAX, "bytes")?;
-    let path: Vec<Step<S>> = rmp_serde::from_slice(bytes)?;
+    let path = read_steps(bytes)?.into_iter().map(|step| {
+        let event = step.event.try_map(Raw::read, Raw::read, Raw::read)?;
+        Ok(Step {
+            node: step.node,
+            event,
+            tosses: step.tosses,
+        })
+    });
+    let path: Vec<Step<S>> = path.collect::<Result<_, PathError>>()?;
     within(path.len(), STEPS_MAX, "events")?;
     Ok(path)
+}
+
+/// A step as it stands in the bytes, whatever the service.
+#[derive(Deserialize)]
+struct RawStep<'a> {
+    node: NodeId,
+    #[serde(borrow)]
+    event: Event<Raw<'a>, Raw<'a>, Raw<'a>>,
+    tosses: Tosses,
+}
+
+fn read_steps(bytes: &[u8]) -> Result<Vec<RawStep<'_>>, PathError> {
+    Ok(messagepack::from_slice(bytes)?)
 }
 
 fn within(length: usize, max: usize, unit: &'static str) -> Result<(), PathError> {

@@ -33,6 +33,38 @@ const READ_BYTES: usize = 64 << 10;
 
 /// Runs the checker until the agent hangs up.
 pub fn main<S: Service>() -> ! {
+    main_with(&mut Checker::<S>::default())
+}
+
+/// A checker of any service: what it works for is compiled once.
+trait Works {
+    /// Lists the names of the service's own properties.
+    fn properties(&self) -> Vec<String>;
+
+    /// Sets on how many threads to search.
+    fn set_threads(&mut self, threads: usize);
+
+    /// As [`Checker::run`].
+    fn run(&mut self, job: &Job, shell: &mut dyn Shell);
+}
+
+impl<S: Service> Works for Checker<S> {
+    fn properties(&self) -> Vec<String> {
+        let properties = S::properties();
+        let names = properties.iter().take(PROPERTIES_MAX);
+        names.map(|property| property.name().to_owned()).collect()
+    }
+
+    fn set_threads(&mut self, threads: usize) {
+        *self = std::mem::take(self).threads(threads);
+    }
+
+    fn run(&mut self, job: &Job, shell: &mut dyn Shell) {
+        self.run(job, shell);
+    }
+}
+
+fn main_with(checker: &mut dyn Works) -> ! {
     if let Err(error) = share_blame() {
         eprintln!("whose state this checker works on cannot be noted: {error}");
     }
@@ -55,7 +87,7 @@ pub fn main<S: Service>() -> ! {
     if let Err(error) = reader.spawn(move || read(reading, &jobs, &seen)) {
         give_up(EXIT_LINK, &error);
     }
-    work::<S>(stream, &waiting, &cancelled)
+    work(checker, stream, &waiting, &cancelled)
 }
 
 /// Lets the agent see whose state is worked on, if it wants to.
@@ -71,7 +103,12 @@ fn share_blame() -> std::io::Result<()> {
     blame::share_by_file(&file)
 }
 
-fn work<S: Service>(stream: UnixStream, jobs: &Receiver<Box<Job>>, cancelled: &AtomicU64) -> ! {
+fn work(
+    checker: &mut dyn Works,
+    stream: UnixStream,
+    jobs: &Receiver<Box<Job>>,
+    cancelled: &AtomicU64,
+) -> ! {
     let mut link = Link {
         stream,
         cancelled,
@@ -79,15 +116,15 @@ fn work<S: Service>(stream: UnixStream, jobs: &Receiver<Box<Job>>, cancelled: &A
         begun: Instant::now(),
     };
     link.tell(CheckerToAgent::Ready(Ready {
-        properties: S::properties()
-            .iter()
-            .take(PROPERTIES_MAX)
-            .map(|property| cut(property.name().to_owned(), NAME_BYTES_MAX))
+        properties: checker
+            .properties()
+            .into_iter()
+            .map(|name| cut(name, NAME_BYTES_MAX))
             .collect(),
     }));
     let threads = std::env::var(THREADS_VARIABLE).ok();
     let threads = threads.and_then(|threads| threads.parse().ok());
-    let mut checker = Checker::<S>::default().threads(threads.unwrap_or(1));
+    checker.set_threads(threads.unwrap_or(1));
     // The reader ends the process, so that there is always another job to wait for.
     while let Ok(job) = jobs.recv() {
         link.run = job.run.get();

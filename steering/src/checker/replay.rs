@@ -33,7 +33,7 @@ pub fn replay<S: Service>(
     old: &[Step<S>],
     properties: &[Property<S>],
 ) -> Option<Replay<S>> {
-    let before: BTreeSet<Broken> = broken(start, properties).collect();
+    let before = set_of(broken(start, properties).collect());
     let mut state = start.clone();
     let mut path = Vec::new();
     for step in old {
@@ -62,6 +62,11 @@ pub fn replay<S: Service>(
 
 /// A property that is broken, and the nodes it is broken by; none if it is about all.
 pub(super) type Broken = (String, Vec<NodeId>);
+
+/// Makes a set of them.
+pub(super) fn set_of(broken: Vec<Broken>) -> BTreeSet<Broken> {
+    broken.into_iter().collect()
+}
 
 /// Lists what is broken in a state.
 pub(super) fn broken<'a, S: Service>(

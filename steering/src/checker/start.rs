@@ -20,12 +20,13 @@ use std::collections::BTreeMap;
 
 use scry_protocol::channel::Receiving;
 use scry_protocol::snapshot::Member;
-use scry_protocol::{Content, Incarnation, NodeId, Snapshot, Transport};
+use scry_protocol::{Content, Incarnation, NodeId, Snapshot, Transport, messagepack};
 
 use crate::blame::{self, Phase};
 use crate::capture::{self, Captured, KEPT_MAX, Kept, Readings, StreamEnd};
 use scry_checkpoint::flight::{self, InFlight};
 use scry_engine::model::fault::Faults;
+use scry_engine::model::handler::Local;
 use scry_engine::model::network::{Connection, Inbox, Links, Parcel};
 use scry_engine::model::simulation::{Node, Simulation};
 use scry_engine::panics::caught;
@@ -63,11 +64,15 @@ pub enum StartError {
     },
 }
 
-struct Read<S: Service> {
+/// What a checkpoint shows of a node beside its state. What is made of that is compiled once, and not for every service.
+struct Shown {
     content: Content,
-    setup: S::Setup,
-    captured: Captured<S>,
+    streams: Vec<StreamEnd>,
+    kept: Vec<Kept>,
+    readings: Option<Readings>,
 }
+
+type Members = BTreeMap<NodeId, Shown>;
 
 /// Makes the start state of a snapshot.
 ///
@@ -94,11 +99,15 @@ fn restore_nodes<S: Service>(
 ) -> Result<(Start<S>, ReadingsOf), StartError> {
     let mut remarks = Vec::new();
     let mut left_out = Vec::new();
-    let mut members: BTreeMap<NodeId, Read<S>> = BTreeMap::new();
+    let mut members = Members::new();
+    let mut states: BTreeMap<NodeId, (S::Setup, Local<S>)> = BTreeMap::new();
     let mut scope = Scope::Whole;
     for member in &snapshot.members {
-        match read(member) {
-            Ok(read) => drop(members.insert(member.node, read)),
+        match read::<S>(member) {
+            Ok((shown, setup, local)) => {
+                add(&mut members, member.node, shown);
+                states.insert(member.node, (setup, local));
+            }
             Err(reason) if member.node == snapshot.by => {
                 let node = member.node;
                 return Err(StartError::Unreadable { node, reason });
@@ -113,33 +122,40 @@ fn restore_nodes<S: Service>(
     if !members.contains_key(&snapshot.by) {
         return Err(StartError::Absent(snapshot.by));
     }
-    let links: BTreeMap<NodeId, Links> = members
-        .keys()
-        .map(|&node| (node, links_of(&members, node)))
-        .collect();
-    let mut inboxes = traffic(&members, &links, &mut remarks);
-    let setups = members
-        .iter()
-        .map(|(&node, read)| (node, read.setup.clone()))
-        .collect();
-    let readings = members
-        .iter()
-        .filter_map(|(&id, read)| Some((id, read.captured.readings.clone()?)))
-        .collect();
-    let nodes = members.into_iter().map(|(id, read)| {
+    let mut links = links_of_all(&members);
+    let mut mail = Mail::<S>::default();
+    traffic(&members, &links, &mut remarks, &mut mail);
+    let (mut setups, mut nodes) = (BTreeMap::new(), BTreeMap::new());
+    for (id, (setup, local)) in states {
         let node = Node {
-            local: read.captured.local,
-            links: links[&id].clone(),
-            inbox: inboxes.remove(&id).unwrap_or_default(),
+            local,
+            links: take_links(&mut links, id),
+            inbox: mail.inboxes.remove(&id).unwrap_or_default(),
         };
-        (id, node)
-    });
+        setups.insert(id, setup);
+        nodes.insert(id, node);
+    }
     let start = Start {
-        state: Simulation::from_nodes(setups, nodes.collect(), faults).in_scope(scope),
+        state: Simulation::from_nodes(setups, nodes, faults).in_scope(scope),
         remarks,
         left_out,
     };
-    Ok((start, readings))
+    Ok((start, readings_of_all(members)))
+}
+
+fn add(members: &mut Members, node: NodeId, shown: Shown) {
+    members.insert(node, shown);
+}
+
+fn take_links(links: &mut BTreeMap<NodeId, Links>, node: NodeId) -> Links {
+    links.remove(&node).unwrap_or_default()
+}
+
+fn readings_of_all(members: Members) -> ReadingsOf {
+    let members = members.into_iter();
+    members
+        .filter_map(|(id, shown)| Some((id, shown.readings?)))
+        .collect()
 }
 
 /// Lays out when what the checkpoints show happened; nothing if the clocks contradict each other.
@@ -169,7 +185,7 @@ fn moments_of<S: Service>(
         }
     }
     moments.begin();
-    let values: BTreeMap<Origin, u64> = numbers.iter().map(|(value, at)| (*at, *value)).collect();
+    let values = values_of(numbers);
     for (&id, node) in state.nodes() {
         let Some(readings) = readings.get(&id) else {
             continue;
@@ -201,12 +217,16 @@ fn moments_of<S: Service>(
     moments.is_possible().then_some(moments)
 }
 
+fn values_of(numbers: &BTreeMap<u64, Origin>) -> BTreeMap<Origin, u64> {
+    numbers.iter().map(|(value, at)| (*at, *value)).collect()
+}
+
 fn difference(later: u64, earlier: u64) -> i64 {
     let most = i128::from(MS_MAX);
     (i128::from(later) - i128::from(earlier)).clamp(-most, most) as i64
 }
 
-fn read<S: Service>(member: &Member) -> Result<Read<S>, String> {
+fn read<S: Service>(member: &Member) -> Result<(Shown, S::Setup, Local<S>), String> {
     let content = member.body.read().map_err(|error| error.to_string())?;
     // The states are other nodes' bytes: what the service's own code does about them is found out here, where it is known whose
     // state it is.
@@ -214,16 +234,29 @@ fn read<S: Service>(member: &Member) -> Result<Read<S>, String> {
         capture::vet::<S>(&content)
     });
     let (setup, captured) = read?;
-    Ok(Read {
+    let Captured {
+        local,
+        streams,
+        kept,
+        readings,
+    } = captured;
+    let shown = Shown {
         content,
-        setup,
-        captured,
-    })
+        streams,
+        kept,
+        readings,
+    };
+    Ok((shown, setup, local))
+}
+
+fn links_of_all(members: &Members) -> BTreeMap<NodeId, Links> {
+    let nodes = members.keys();
+    nodes.map(|&node| (node, links_of(members, node))).collect()
 }
 
 /// Gathers a node's view of its connections. What it has opened is counted from all that is remembered of it, here and
 /// by its peers.
-fn links_of<S: Service>(members: &BTreeMap<NodeId, Read<S>>, me: NodeId) -> Links {
+fn links_of(members: &Members, me: NodeId) -> Links {
     let mut opened: BTreeMap<NodeId, u32> = BTreeMap::new();
     let mut count = |peer: NodeId, connection: Connection| {
         if connection.opener == me {
@@ -231,15 +264,15 @@ fn links_of<S: Service>(members: &BTreeMap<NodeId, Read<S>>, me: NodeId) -> Link
             *most = (*most).max(connection.serial.saturating_add(1));
         }
     };
-    for end in &members[&me].captured.streams {
+    for end in &members[&me].streams {
         count(end.peer, end.connection);
     }
     for (&peer, read) in members {
-        let ends = read.captured.streams.iter().filter(|end| end.peer == me);
+        let ends = read.streams.iter().filter(|end| end.peer == me);
         ends.for_each(|end| count(peer, end.connection));
     }
     let mut open = Vec::new();
-    for end in &members[&me].captured.streams {
+    for end in &members[&me].streams {
         // Checkpoints come from other nodes: one that names a connection of strangers, or twice, is not believed there.
         let between = end.connection.opener == me || end.connection.opener == end.peer;
         if between && end.peer != me && !open.contains(&(end.peer, end.connection)) {
@@ -249,29 +282,85 @@ fn links_of<S: Service>(members: &BTreeMap<NodeId, Read<S>>, me: NodeId) -> Link
     Links::restore(open, opened)
 }
 
-type Inboxes<S> = BTreeMap<NodeId, Inbox<<S as Service>::Message>>;
+/// Puts messages on their way, whatever they are.
+trait Post {
+    /// Reads a message that a node's checkpoint shows, and has it at hand. Tells whether it can be read.
+    fn read(&mut self, node: NodeId, bytes: &[u8]) -> bool;
 
-fn traffic<S: Service>(
-    members: &BTreeMap<NodeId, Read<S>>,
+    /// Returns how the message at hand is sent.
+    fn transport(&self) -> Option<Transport>;
+
+    /// Puts a parcel on its way to a node with these links, and into it the message at hand.
+    fn put(&mut self, from: NodeId, to: NodeId, links: &Links, parcel: Parcel<()>);
+}
+
+/// What is on its way.
+struct Mail<S: Service> {
+    inboxes: BTreeMap<NodeId, Inbox<S::Message>>,
+    at_hand: Option<S::Message>,
+}
+
+impl<S: Service> Default for Mail<S> {
+    fn default() -> Self {
+        Self {
+            inboxes: BTreeMap::new(),
+            at_hand: None,
+        }
+    }
+}
+
+impl<S: Service> Post for Mail<S> {
+    fn read(&mut self, node: NodeId, bytes: &[u8]) -> bool {
+        let read = || in_silence(|| caught(|| messagepack::from_slice(bytes)));
+        let read = blame::on(Phase::Reading, Some(node), read);
+        self.at_hand = read.ok().and_then(Result::ok);
+        self.at_hand.is_some()
+    }
+
+    fn transport(&self) -> Option<Transport> {
+        self.at_hand.as_ref().map(S::transport)
+    }
+
+    fn put(&mut self, from: NodeId, to: NodeId, links: &Links, parcel: Parcel<()>) {
+        let message = self.at_hand.take();
+        let parcel = match (parcel, message) {
+            (Parcel::Close(connection), _) => Parcel::Close(connection),
+            (Parcel::Notice(connection), _) => Parcel::Notice(connection),
+            (Parcel::Datagram(()), Some(message)) => Parcel::Datagram(message),
+            (
+                Parcel::Segment {
+                    connection, first, ..
+                },
+                Some(message),
+            ) => Parcel::Segment {
+                connection,
+                first,
+                message,
+            },
+            (_, None) => return,
+        };
+        let inbox = self.inboxes.entry(to).or_default();
+        inbox.put(to, links, from, parcel);
+    }
+}
+
+fn traffic(
+    members: &Members,
     links: &BTreeMap<NodeId, Links>,
     remarks: &mut Vec<String>,
-) -> Inboxes<S> {
+    post: &mut dyn Post,
+) {
     let contents: Vec<(NodeId, &Content)> = members
         .iter()
         .map(|(&node, read)| (node, &read.content))
         .collect();
     let flying = flight::in_flight(&contents);
-    let mut inboxes: Inboxes<S> = BTreeMap::new();
-    let mut put = |from: NodeId, to: NodeId, parcel: Parcel<S::Message>| {
-        let inbox = inboxes.entry(to).or_default();
-        inbox.put(to, &links[&to], from, parcel);
-    };
     let (mut doubtful, mut unreadable, mut astray) = (0_u64, 0_u64, 0_u64);
     // What is kept back came before all that is still on its way.
     for (&node, read) in members {
-        for kept in read.captured.kept.iter().take(KEPT_MAX) {
-            match parcel_of::<S>(node, kept) {
-                Some(parcel) => put(kept.from, node, parcel),
+        for kept in read.kept.iter().take(KEPT_MAX) {
+            match parcel_of(node, kept, post) {
+                Some(parcel) => post.put(kept.from, node, &links[&node], parcel),
                 None => unreadable += 1,
             }
         }
@@ -279,16 +368,16 @@ fn traffic<S: Service>(
     // Per channel, the place of the next message that can be delivered.
     let mut next: BTreeMap<(NodeId, NodeId, u32), u64> = BTreeMap::new();
     for message in &flying.messages {
-        let Some(body) = read_message::<S>(message.from, &message.message) else {
+        if !post.read(message.from, &message.message) {
             unreadable += 1;
             continue;
-        };
+        }
         let parcel = match message.transport {
             _ if message.doubtful => {
                 doubtful += 1;
                 continue;
             }
-            Transport::Datagram => Parcel::Datagram(body),
+            Transport::Datagram => Parcel::Datagram(()),
             Transport::Stream => {
                 let key = (message.from, message.to, message.serial);
                 let due = *next
@@ -304,16 +393,17 @@ fn traffic<S: Service>(
                     connection,
                     first: message.from == message.to
                         || (message.sequence == 1 && connection.opener == message.from),
-                    message: body,
+                    message: (),
                 }
             }
         };
-        put(message.from, message.to, parcel);
+        post.put(message.from, message.to, &links[&message.to], parcel);
     }
     for (&node, read) in members {
-        for end in &read.captured.streams {
+        for end in &read.streams {
             if is_closed_by_peer(members, node, end) {
-                put(end.peer, node, Parcel::Close(end.connection));
+                let parcel = Parcel::Close(end.connection);
+                post.put(end.peer, node, &links[&node], parcel);
             }
         }
     }
@@ -334,17 +424,10 @@ fn traffic<S: Service>(
         astray,
         "their connection is gone, or what came before them is missing",
     );
-    inboxes
-}
-
-/// Reads a message that a node's checkpoint shows.
-fn read_message<S: Service>(node: NodeId, bytes: &[u8]) -> Option<S::Message> {
-    let read = || in_silence(|| caught(|| rmp_serde::from_slice(bytes)));
-    blame::on(Phase::Reading, Some(node), read).ok()?.ok()
 }
 
 /// Puts back on its way what a node keeps from its handler.
-fn parcel_of<S: Service>(me: NodeId, kept: &Kept) -> Option<Parcel<S::Message>> {
+fn parcel_of(me: NodeId, kept: &Kept, post: &mut dyn Post) -> Option<Parcel<()>> {
     let connection = match (kept.connection, kept.from == me) {
         (Some(connection), false) if connection.opener == me || connection.opener == kept.from => {
             Some(connection)
@@ -356,8 +439,11 @@ fn parcel_of<S: Service>(me: NodeId, kept: &Kept) -> Option<Parcel<S::Message>> 
     let Some(bytes) = &kept.message else {
         return connection.map(Parcel::Notice);
     };
-    let message = read_message::<S>(me, bytes)?;
-    let own = kept.from == me && S::transport(&message) == Transport::Stream;
+    if !post.read(me, bytes) {
+        return None;
+    }
+    let own = kept.from == me && post.transport() == Some(Transport::Stream);
+    let message = ();
     Some(match connection {
         None if own => Parcel::Segment {
             connection: Connection {
@@ -367,7 +453,7 @@ fn parcel_of<S: Service>(me: NodeId, kept: &Kept) -> Option<Parcel<S::Message>> 
             first: true,
             message,
         },
-        None => Parcel::Datagram(message),
+        None => Parcel::Datagram(()),
         Some(connection) => Parcel::Segment {
             connection,
             first: false,
@@ -377,10 +463,7 @@ fn parcel_of<S: Service>(me: NodeId, kept: &Kept) -> Option<Parcel<S::Message>> 
 }
 
 /// Finds the connection of a message by what the sender remembers, or else the receiver.
-fn connection_of<S: Service>(
-    members: &BTreeMap<NodeId, Read<S>>,
-    message: &InFlight,
-) -> Option<Connection> {
+fn connection_of(members: &Members, message: &InFlight) -> Option<Connection> {
     let InFlight {
         from, to, serial, ..
     } = *message;
@@ -390,8 +473,8 @@ fn connection_of<S: Service>(
         return Some(Connection { opener, serial: 0 });
     }
     let incarnation = members[&from].content.incarnation;
-    let sent = members[&from].captured.streams.iter();
-    let received = members[&to].captured.streams.iter();
+    let sent = members[&from].streams.iter();
+    let received = members[&to].streams.iter();
     let end = sent
         .filter(|end| end.peer == to)
         .find(|end| end.sending == serial)
@@ -406,7 +489,7 @@ fn connection_of<S: Service>(
 
 /// Returns the place of the message a receiver waits for next on a connection. One it knows nothing of it will refuse,
 /// whatever the place.
-fn first_due<S: Service>(members: &BTreeMap<NodeId, Read<S>>, message: &InFlight) -> u64 {
+fn first_due(members: &Members, message: &InFlight) -> u64 {
     let incarnation = members[&message.from].content.incarnation;
     let content = &members[&message.to].content;
     match receiving(content, message.from, (incarnation, message.serial)) {
@@ -433,16 +516,11 @@ fn receiving(
 }
 
 /// Tells whether the other end of a connection had it in its present life, and has it no more.
-fn is_closed_by_peer<S: Service>(
-    members: &BTreeMap<NodeId, Read<S>>,
-    me: NodeId,
-    end: &StreamEnd,
-) -> bool {
+fn is_closed_by_peer(members: &Members, me: NodeId, end: &StreamEnd) -> bool {
     let Some(peer) = members.get(&end.peer) else {
         return false;
     };
     let remembers = peer
-        .captured
         .streams
         .iter()
         .any(|other| other.peer == me && other.connection == end.connection);

@@ -11,8 +11,8 @@ use crate::cli::{
     EXIT_CONFIGURATION, EXIT_FINE, EXIT_INTERRUPTED, EXIT_USAGE, EXIT_VIOLATED, json, memory,
     properties, text,
 };
-use crate::program::{Program, Request};
-use scry_engine::explore::{Limits, Options, Report, Search, Settings, Stop, Strategy};
+use crate::program::{Bug, Program, Request};
+use scry_engine::explore::{Counts, Limits, Options, Report, Search, Settings, Stop, Strategy};
 use scry_engine::model::fault::Faults;
 use scry_engine::model::system::System;
 use scry_engine::property::Property;
@@ -28,7 +28,7 @@ const SLICE: Duration = Duration::from_millis(20);
 
 /// What `check` can be asked.
 #[derive(Debug, clap::Args)]
-pub struct Check<O: clap::Args> {
+pub struct Check {
     /// Where to start from (see below; the first by default).
     #[arg(long, value_name = "NAME")]
     scenario: Option<String>,
@@ -118,13 +118,9 @@ pub struct Check<O: clap::Args> {
     /// Print one JSON object instead of text.
     #[arg(long)]
     json: bool,
-
-    /// The service's own options.
-    #[command(flatten)]
-    own: O,
 }
 
-impl<O: clap::Args> Check<O> {
+impl Check {
     fn clock(&self) -> Clock {
         Clock {
             time: self.time,
@@ -191,7 +187,7 @@ impl fmt::Display for Cut {
 }
 
 /// Runs the command and returns the exit code.
-pub fn run<S: Program>(check: &Check<S::Options>) -> u8 {
+pub fn run<S: Program>(check: &Check, own: &S::Options) -> u8 {
     let properties = match &check.properties {
         None => S::properties(),
         Some(path) => match properties::load::<S>(path) {
@@ -202,7 +198,7 @@ pub fn run<S: Program>(check: &Check<S::Options>) -> u8 {
             }
         },
     };
-    match explore::<S>(check, properties) {
+    match explore::<S>(check, own, properties) {
         Ok(ended) => {
             match check.json {
                 true => println!("{}", json::report(&ended)),
@@ -214,24 +210,44 @@ pub fn run<S: Program>(check: &Check<S::Options>) -> u8 {
                 (true, _) => EXIT_FINE,
             }
         }
-        Err(errors) => {
-            for error in errors {
-                eprintln!("error: {error}");
-            }
-            eprintln!("\nFor more information, try 'check --help'.");
-            EXIT_USAGE
-        }
+        Err(errors) => refuse(&errors),
     }
 }
 
+fn refuse(errors: &[String]) -> u8 {
+    for error in errors {
+        eprintln!("error: {error}");
+    }
+    eprintln!("\nFor more information, try 'check --help'.");
+    EXIT_USAGE
+}
+
 fn explore<S: Program>(
-    check: &Check<S::Options>,
+    check: &Check,
+    own: &S::Options,
     properties: Vec<Property<S>>,
 ) -> Result<Ended<S>, Vec<String>> {
-    let (scenario, bugs, system) = prepare::<S>(check)?;
+    let (scenario, bugs, system) = prepare::<S>(check, own)?;
     let (start, steps) = system
         .start()
         .map_err(|error| vec![format!("scenario {scenario}: {error}")])?;
+    let options = options(check)?;
+    let begun = Instant::now();
+    let mut search =
+        Search::new(&start, properties, options).map_err(|error| vec![error.to_string()])?;
+    let cut = watch_to_end(check, &mut search, begun, options.limits.bytes);
+    let report = search.finish();
+    Ok(Ended {
+        cut,
+        scenario,
+        bugs,
+        start_steps: steps.len(),
+        report,
+        elapsed: begun.elapsed(),
+    })
+}
+
+fn options(check: &Check) -> Result<Options, Vec<String>> {
     // Without a limit the machine's own would end it, and everything found with it.
     let bytes_max = match check.bytes {
         Some(0) => None,
@@ -249,7 +265,7 @@ fn explore<S: Program>(
             check.strategy
         )]);
     }
-    let options = Options {
+    Ok(Options {
         strategy: check.strategy,
         limits: Limits {
             states: check.states,
@@ -261,34 +277,48 @@ fn explore<S: Program>(
         seed: check.seed.unwrap_or_default(),
         settings,
         clock: check.clock(),
-    };
-    let begun = Instant::now();
-    let mut search =
-        Search::new(&start, properties, options).map_err(|error| vec![error.to_string()])?;
+    })
+}
+
+/// A search of any service.
+trait Watched {
+    fn advance(&mut self, steps: u64) -> Option<Stop>;
+
+    fn counts(&self) -> Counts;
+}
+
+impl<S: Program> Watched for Search<S> {
+    fn advance(&mut self, steps: u64) -> Option<Stop> {
+        self.advance(steps)
+    }
+
+    fn counts(&self) -> Counts {
+        self.counts()
+    }
+}
+
+/// Continues a search until it ends, and says what ended it if it was not over.
+fn watch_to_end(
+    check: &Check,
+    search: &mut dyn Watched,
+    begun: Instant,
+    bytes_max: Option<u64>,
+) -> Option<Cut> {
     let limit = (!check.seconds.is_zero()).then_some(check.seconds);
     let interrupt = Interrupt::listen();
-    let cut = match watch(&mut search, begun, limit, !check.json, &interrupt) {
+    match watch(search, begun, limit, !check.json, &interrupt) {
         Ok(Stop::Bytes) => bytes_max.map(|max| Cut::Bytes {
             max,
             is_default: check.bytes.is_none(),
         }),
         Ok(_) => None,
         Err(cut) => Some(cut),
-    };
-    let report = search.finish();
-    Ok(Ended {
-        cut,
-        scenario,
-        bugs,
-        start_steps: steps.len(),
-        report,
-        elapsed: begun.elapsed(),
-    })
+    }
 }
 
 /// Continues a search slice by slice, so that the clock is looked at and progress is shown, to its end or until it is cut.
-fn watch<S: Program>(
-    search: &mut Search<S>,
+fn watch(
+    search: &mut dyn Watched,
     begun: Instant,
     limit: Option<Duration>,
     show: bool,
@@ -322,33 +352,17 @@ fn watch<S: Program>(
     reason = "scenario, bugs and system, taken apart at once by the only caller"
 )]
 fn prepare<S: Program>(
-    check: &Check<S::Options>,
+    check: &Check,
+    own: &S::Options,
 ) -> Result<(&'static str, BTreeSet<&'static str>, System<S>), Vec<String>> {
-    let mut errors = Vec::new();
     let scenarios = S::scenarios();
-    let scenario = match &check.scenario {
-        None => scenarios.first(),
-        Some(name) => scenarios.iter().find(|scenario| scenario.name == name),
-    };
-    if scenario.is_none() {
-        let name = check.scenario.as_deref().unwrap_or("?");
-        errors.push(unknown(
-            "scenario",
-            name,
-            scenarios.iter().map(|scenario| scenario.name),
-        ));
-    }
-    let bugs = bugs::<S>(&check.bug, &mut errors);
-    if check.threads == 0 {
-        errors.push("--threads 0: a search needs at least one".to_owned());
-    }
-    let (Some(scenario), true) = (scenario, errors.is_empty()) else {
-        return Err(errors);
-    };
+    let names: Vec<&'static str> = scenarios.iter().map(|scenario| scenario.name).collect();
+    let (at, bugs) = choose(check, &names, S::bugs())?;
+    let scenario = &scenarios[at];
     let request = Request {
         bugs: &bugs,
         nodes: check.nodes,
-        options: &check.own,
+        options: own,
     };
     let mut system = (scenario.build)(&request)
         .map_err(|error| vec![format!("scenario {}: {error}", scenario.name)])?;
@@ -356,29 +370,55 @@ fn prepare<S: Program>(
     Ok((scenario.name, bugs, system))
 }
 
+/// Finds which of the scenarios and bugs are asked for.
+fn choose(
+    check: &Check,
+    scenarios: &[&'static str],
+    bugs: &'static [Bug],
+) -> Result<(usize, BTreeSet<&'static str>), Vec<String>> {
+    let mut errors = Vec::new();
+    let scenario = match &check.scenario {
+        None => (!scenarios.is_empty()).then_some(0),
+        Some(name) => scenarios.iter().position(|scenario| scenario == name),
+    };
+    if scenario.is_none() {
+        let name = check.scenario.as_deref().unwrap_or("?");
+        errors.push(unknown("scenario", name, scenarios.iter().copied()));
+    }
+    let bugs = self::bugs(bugs, &check.bug, &mut errors);
+    if check.threads == 0 {
+        errors.push("--threads 0: a search needs at least one".to_owned());
+    }
+    match (scenario, errors.is_empty()) {
+        (Some(scenario), true) => Ok((scenario, bugs)),
+        _ => Err(errors),
+    }
+}
+
 /// Finds bugs by name, and adds what is wrong with the names to `errors`.
-pub(crate) fn bugs<S: Program>(
+pub(crate) fn bugs(
+    known: &'static [Bug],
     names: &[String],
     errors: &mut Vec<String>,
 ) -> BTreeSet<&'static str> {
     let mut bugs = BTreeSet::new();
     for name in names {
-        match S::bugs().iter().find(|bug| bug.name == name) {
+        match known.iter().find(|bug| bug.name == name) {
             Some(bug) => drop(bugs.insert(bug.name)),
-            None if name == "all" && !S::bugs().is_empty() => {
-                bugs.extend(S::bugs().iter().map(|bug| bug.name))
+            None if name == "all" && !known.is_empty() => {
+                bugs.extend(known.iter().map(|bug| bug.name))
             }
             None => errors.push(unknown(
                 "bug",
                 name,
-                S::bugs().iter().map(|bug| bug.name).chain(["all"]),
+                known.iter().map(|bug| bug.name).chain(["all"]),
             )),
         }
     }
     bugs
 }
 
-fn faults<O: clap::Args>(check: &Check<O>, own: Faults) -> Faults {
+fn faults(check: &Check, own: Faults) -> Faults {
     Faults {
         resets: check.resets.unwrap_or(own.resets),
         silent_resets: check.silent_resets.unwrap_or(own.silent_resets),

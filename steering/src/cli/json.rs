@@ -1,6 +1,7 @@
 //! A report for machines: one JSON object.
 
 use nix::sys::resource::{UsageWho, getrusage};
+use scry_protocol::NodeId;
 use serde_json::{Value, json};
 
 use crate::cli::check::{Cut, Ended};
@@ -8,7 +9,9 @@ use crate::cli::text;
 use crate::program::Program;
 use scry_engine::explore::report::{Unfit, Violation};
 use scry_engine::model::event::{Event, Step};
+use scry_engine::model::handler::Tosses;
 use scry_engine::service::Service;
+use scry_engine::timing::Layout;
 
 /// Writes a report.
 pub fn report<S: Program>(ended: &Ended<S>) -> Value {
@@ -64,8 +67,27 @@ fn unfit(unfit: &Unfit) -> Value {
 }
 
 fn violation<S: Service>(violation: &Violation<S>) -> Value {
-    let layout = &violation.layout;
-    let mut path = path(&violation.path);
+    let Violation {
+        property,
+        nodes,
+        explanation,
+        layout,
+        ..
+    } = violation;
+    let path = with_times(path(&violation.path), layout);
+    json!({
+        "property": property,
+        "nodes": nodes,
+        "explanation": explanation,
+        "depth": path.len(),
+        "path": path,
+        "needs": layout.needs,
+        "meanwhile": meanwhile(layout),
+        "time_unchecked": layout.unchecked,
+    })
+}
+
+fn with_times(mut path: Vec<Value>, layout: &Layout) -> Vec<Value> {
     for (number, step) in path.iter_mut().enumerate() {
         if let Some(Some(ms)) = layout.times_ms.get(number) {
             step["time_ms"] = json!(ms);
@@ -76,20 +98,14 @@ fn violation<S: Service>(violation: &Violation<S>) -> Value {
             step["decided"] = json!(decided);
         }
     }
-    let meanwhile = layout
-        .meanwhile
-        .iter()
-        .map(|other| json!({ "time_ms": other.time_ms, "node": other.node, "event": other.event }));
-    json!({
-        "property": violation.property,
-        "nodes": violation.nodes,
-        "explanation": violation.explanation,
-        "depth": violation.path.len(),
-        "path": path,
-        "needs": layout.needs,
-        "meanwhile": meanwhile.collect::<Vec<_>>(),
-        "time_unchecked": layout.unchecked,
-    })
+    path
+}
+
+fn meanwhile(layout: &Layout) -> Vec<Value> {
+    let others = layout.meanwhile.iter();
+    others
+        .map(|other| json!({ "time_ms": other.time_ms, "node": other.node, "event": other.event }))
+        .collect()
 }
 
 /// Writes a path as a list of steps.
@@ -98,7 +114,21 @@ pub fn path<S: Service>(steps: &[Step<S>]) -> Vec<Value> {
 }
 
 fn step<S: Service>(step: &Step<S>) -> Value {
-    let mut object = match &step.event {
+    let event = step.event.clone().map(
+        |message| json!(message),
+        |timer| json!(timer),
+        |call| json!(call),
+    );
+    step_of(step.node, event, step.event.to_string(), &step.tosses)
+}
+
+fn step_of(
+    node: NodeId,
+    event: Event<Value, Value, Value>,
+    text: String,
+    tosses: &Tosses,
+) -> Value {
+    let mut object = match event {
         Event::Deliver { from, message } => {
             json!({ "kind": "deliver", "from": from, "message": message })
         }
@@ -121,16 +151,11 @@ fn step<S: Service>(step: &Step<S>) -> Value {
             json!({ "kind": "duplicate", "from": from, "message": message })
         }
     };
-    object["node"] = json!(step.node);
-    object["event"] = json!(step.event.to_string());
-    if !step.tosses.picks.is_empty() {
-        object["picks"] = json!(
-            step.tosses
-                .picks
-                .iter()
-                .map(|(_, picked)| picked)
-                .collect::<Vec<_>>()
-        );
+    object["node"] = json!(node);
+    object["event"] = json!(text);
+    if !tosses.picks.is_empty() {
+        let picked = tosses.picks.iter().map(|(_, picked)| picked);
+        object["picks"] = json!(picked.collect::<Vec<_>>());
     }
     object
 }

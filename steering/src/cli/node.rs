@@ -6,6 +6,7 @@ mod printer;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
+use std::pin::Pin;
 use std::time::Duration;
 
 use scry_protocol::NodeId;
@@ -13,10 +14,11 @@ use scry_protocol::limit::PAST_ENTRIES_MAX;
 use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 
+use crate::cli::node::control::Controlled;
 use crate::cli::node::printer::Printer;
 use crate::cli::{EXIT_FINE, EXIT_PANIC, EXIT_SYSTEM, EXIT_USAGE, check};
 use crate::hook;
-use crate::program::Program;
+use crate::program::{Bug, Program};
 use crate::runtime::options::LATE_MAX;
 use crate::runtime::{self, DiskOptions, Emulation, End, Kind, Options, TimeOfDay};
 use crate::safety::SafetyCheck;
@@ -116,25 +118,72 @@ pub struct Node {
     control: bool,
 }
 
+/// A node without the type of its service, so that what is done with it is compiled once.
+struct Running {
+    address: SocketAddr,
+    node: Box<dyn Controlled>,
+    /// Prints a line for every event, and returns what the last one was.
+    reports: Option<Reporting>,
+}
+
+type Reporting = Pin<Box<dyn Future<Output = Option<Kind>> + Send>>;
+
 /// Runs the command and returns the exit code.
 pub fn run<S: Program>(arguments: &Node) -> u8 {
-    let options = match options::<S>(arguments) {
+    let options = match options::<S>(arguments, Told::of(arguments, S::bugs())) {
         Ok(options) => options,
-        Err(errors) => {
-            for error in errors {
-                eprintln!("error: {error}");
-            }
-            eprintln!("\nFor more information, try 'node --help'.");
-            return EXIT_USAGE;
-        }
+        Err(errors) => return refuse(&errors),
     };
+    let mut options = Some(options);
+    run_node(arguments, &mut |printer| {
+        let options = options.take().expect("a node is started once");
+        start(arguments, options, printer)
+    })
+}
+
+fn refuse(errors: &[String]) -> u8 {
+    for error in errors {
+        eprintln!("error: {error}");
+    }
+    eprintln!("\nFor more information, try 'node --help'.");
+    EXIT_USAGE
+}
+
+/// Starts the node, on the runtime that this is called on.
+fn start<S: Program>(
+    arguments: &Node,
+    options: Options<S>,
+    printer: &Printer,
+) -> std::io::Result<Running> {
+    let mut bound = runtime::bind(options)?;
+    let reports = arguments.report.then(|| -> Reporting {
+        let mut reports = bound.watch();
+        let printer = printer.clone();
+        Box::pin(async move {
+            let mut last = None;
+            while let Some(report) = reports.recv().await {
+                last = Some(report.kind);
+                printer.say(&report);
+            }
+            last
+        })
+    });
+    Ok(Running {
+        address: bound.address(),
+        node: Box::new(bound.spawn()),
+        reports,
+    })
+}
+
+/// Runs a node to its end and returns the exit code.
+fn run_node(arguments: &Node, start: &mut dyn FnMut(&Printer) -> std::io::Result<Running>) -> u8 {
     // One thread is what a node needs: its loop handles one event at a time.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();
     let printer = Printer::start();
     let ended = match runtime {
-        Ok(runtime) => runtime.block_on(live(arguments, options, &printer)),
+        Ok(runtime) => runtime.block_on(live(arguments, start, &printer)),
         Err(error) => Err(error),
     };
     // What was said last should be out before the process ends, if somebody reads it.
@@ -154,39 +203,31 @@ pub fn run<S: Program>(arguments: &Node) -> u8 {
     }
 }
 
-async fn live<S: Program>(
+async fn live(
     arguments: &Node,
-    options: Options<S>,
+    start: &mut dyn FnMut(&Printer) -> std::io::Result<Running>,
     printer: &Printer,
 ) -> std::io::Result<End> {
-    let mut bound = runtime::bind(options)?;
-    printer.say(&json!({ "kind": "ready", "node": arguments.id, "listen": bound.address() }));
-    let reports = arguments.report.then(|| bound.watch());
-    let handle = bound.spawn();
-    let reporter = reports.map(|mut reports| {
-        let printer = printer.clone();
-        tokio::spawn(async move {
-            let mut last = None;
-            while let Some(report) = reports.recv().await {
-                last = Some(report.kind);
-                printer.say(&report);
-            }
-            last
-        })
-    });
+    let Running {
+        address,
+        node,
+        reports,
+    } = start(printer)?;
+    printer.say(&json!({ "kind": "ready", "node": arguments.id, "listen": address }));
+    let reporter = reports.map(tokio::spawn);
     let mut interrupted = signal(SignalKind::interrupt())?;
     let mut terminated = signal(SignalKind::terminate())?;
     let commands = async {
         match arguments.control {
-            true => control::obey(&handle, printer).await,
+            true => control::obey(&*node, printer).await,
             false => std::future::pending().await,
         }
     };
     let end = tokio::select! {
-        end = handle.ended() => end,
-        () = commands => handle.shutdown().await,
-        _ = interrupted.recv() => handle.shutdown().await,
-        _ = terminated.recv() => handle.shutdown().await,
+        end = node.ended() => end,
+        () = commands => node.shutdown().await,
+        _ = interrupted.recv() => node.shutdown().await,
+        _ = terminated.recv() => node.shutdown().await,
     };
     let last = match reporter {
         Some(reporter) => reporter.await.ok().flatten(),
@@ -205,39 +246,52 @@ async fn live<S: Program>(
     Ok(end)
 }
 
-fn options<S: Program>(arguments: &Node) -> Result<Options<S>, Vec<String>> {
-    let mut errors = Vec::new();
-    let bugs = check::bugs::<S>(&arguments.bug, &mut errors);
-    let mut peers: BTreeMap<NodeId, SocketAddr> = BTreeMap::new();
-    match arguments.peers.as_deref().map(read_peers) {
-        None => {}
-        Some(Ok(named)) => peers.extend(named),
-        Some(Err(error)) => errors.push(error),
+/// What a command line says of the members and bugs.
+struct Told {
+    peers: BTreeMap<NodeId, SocketAddr>,
+    members: Vec<NodeId>,
+    bugs: BTreeSet<&'static str>,
+    errors: Vec<String>,
+}
+
+impl Told {
+    fn of(arguments: &Node, bugs: &'static [Bug]) -> Self {
+        let mut errors = Vec::new();
+        let bugs = check::bugs(bugs, &arguments.bug, &mut errors);
+        let mut peers: BTreeMap<NodeId, SocketAddr> = BTreeMap::new();
+        match arguments.peers.as_deref().map(read_peers) {
+            None => {}
+            Some(Ok(named)) => peers.extend(named),
+            Some(Err(error)) => errors.push(error),
+        }
+        peers.extend(arguments.peer.iter().copied());
+        peers.remove(&arguments.id);
+        let members: BTreeSet<NodeId> = peers.keys().copied().chain([arguments.id]).collect();
+        let members = members.into_iter().collect();
+        Self {
+            peers,
+            members,
+            bugs,
+            errors,
+        }
     }
-    peers.extend(arguments.peer.iter().copied());
-    peers.remove(&arguments.id);
-    let members: BTreeSet<NodeId> = peers.keys().copied().chain([arguments.id]).collect();
-    let members: Vec<NodeId> = members.into_iter().collect();
+}
+
+fn options<S: Program>(arguments: &Node, told: Told) -> Result<Options<S>, Vec<String>> {
+    let Told {
+        peers,
+        members,
+        bugs,
+        mut errors,
+    } = told;
     let setup = setup::<S>(arguments, &members, &bugs).map_err(|error| errors.push(error));
     let (Ok(setup), true) = (setup, errors.is_empty()) else {
         return Err(errors);
     };
-    let version = option_env!("CARGO_PKG_VERSION").unwrap_or("0");
-    let mut hook = hook::Options::new(arguments.id, service_name::<S>(), version);
-    hook.socket = arguments.agent.clone();
-    hook.kill_file = arguments.kill_file.clone();
-    if arguments.no_channel_state {
-        hook.channels = None;
-    }
-    hook.past_entries_max = arguments.past_entries.min(PAST_ENTRIES_MAX);
-    hook.numbers = arguments.disk.as_ref().map(|disk| disk.join("numbers"));
     Ok(Options {
         listen: arguments.listen,
         peers,
-        disk: arguments.disk.clone().map(|directory| DiskOptions {
-            directory,
-            sync: arguments.sync,
-        }),
+        disk: disk_options(arguments),
         seed: arguments.seed,
         emulation: Emulation {
             delay_ms: arguments.delay_ms,
@@ -245,12 +299,32 @@ fn options<S: Program>(arguments: &Node) -> Result<Options<S>, Vec<String>> {
             loss: arguments.loss,
             rate_kbps: arguments.rate_kbps,
         },
-        hook: Some(hook),
+        hook: Some(hook_options(arguments, service_name::<S>())),
         guard: Some(Box::new(SafetyCheck::new(arguments.id, None))),
         time_of_day: time_of_day(arguments.clock_offset.clone()),
         late_max: Duration::from_secs(arguments.late_s.into()),
         ..Options::new(arguments.id, setup)
     })
+}
+
+fn disk_options(arguments: &Node) -> Option<DiskOptions> {
+    arguments.disk.clone().map(|directory| DiskOptions {
+        directory,
+        sync: arguments.sync,
+    })
+}
+
+fn hook_options(arguments: &Node, service: &str) -> hook::Options {
+    let version = option_env!("CARGO_PKG_VERSION").unwrap_or("0");
+    let mut hook = hook::Options::new(arguments.id, service, version);
+    hook.socket = arguments.agent.clone();
+    hook.kill_file = arguments.kill_file.clone();
+    if arguments.no_channel_state {
+        hook.channels = None;
+    }
+    hook.past_entries_max = arguments.past_entries.min(PAST_ENTRIES_MAX);
+    hook.numbers = arguments.disk.as_ref().map(|disk| disk.join("numbers"));
+    hook
 }
 
 /// Reads the machine's clock, wrong by as much as the file says. Without one, or if it says nothing, it is right.
@@ -282,17 +356,23 @@ fn setup<S: Program>(
     let Some(text) = &arguments.setup else {
         return base.ok_or_else(|| "--setup is missing: this service has no default".to_owned());
     };
-    let text = match text.strip_prefix('@') {
-        Some(path) => std::fs::read_to_string(path).map_err(|error| format!("{path}: {error}"))?,
-        None => text.clone(),
-    };
-    let given: Value = serde_json::from_str(&text).map_err(|error| format!("--setup: {error}"))?;
+    let given = settings(text)?;
+    let wrong = |error: serde_json::Error| format!("--setup: {error}");
     let mut whole = match &base {
         None => Value::Null,
-        Some(base) => serde_json::to_value(base).map_err(|error| format!("--setup: {error}"))?,
+        Some(base) => serde_json::to_value(base).map_err(wrong)?,
     };
     overlay(&mut whole, given);
-    serde_json::from_value(whole).map_err(|error| format!("--setup: {error}"))
+    serde_json::from_value(whole).map_err(wrong)
+}
+
+/// Reads settings from the command line, or from the file that it names.
+fn settings(text: &str) -> Result<Value, String> {
+    let text = match text.strip_prefix('@') {
+        Some(path) => std::fs::read_to_string(path).map_err(|error| format!("{path}: {error}"))?,
+        None => text.to_owned(),
+    };
+    serde_json::from_str(&text).map_err(|error| format!("--setup: {error}"))
 }
 
 /// Replaces in `whole` what `part` names; objects are gone through, everything else is replaced as one.

@@ -12,7 +12,7 @@ use std::time::Duration;
 use socket2::SockRef;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, oneshot, watch};
-use tokio::task::{AbortHandle, JoinSet};
+use tokio::task::{AbortHandle, JoinHandle, JoinSet};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::runtime::outflow::Outlet;
@@ -60,12 +60,16 @@ pub(super) struct Wiring {
     pub(super) arrivals: mpsc::Sender<Arrival>,
 }
 
-/// Accepts connections and hears their hellos, until the loop is gone.
-pub(super) async fn accept(
+/// Starts a task that accepts connections and hears their hellos, until the loop is gone.
+pub(super) fn accept(
     listener: TcpListener,
     ports: Arc<Ports>,
     arrivals: mpsc::Sender<Arrival>,
-) {
+) -> JoinHandle<()> {
+    tokio::spawn(accept_all(listener, ports, arrivals))
+}
+
+async fn accept_all(listener: TcpListener, ports: Arc<Ports>, arrivals: mpsc::Sender<Arrival>) {
     let mut greeted = JoinSet::new();
     let mut silent = Silent::default();
     loop {

@@ -8,6 +8,7 @@ use std::io::{self, Write};
 use std::marker::PhantomData;
 use std::path::PathBuf;
 
+use scry_protocol::messagepack;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -74,7 +75,7 @@ impl<D: Serialize + DeserializeOwned> Store<D> {
             ticks_bound,
             disk,
             clock_ms,
-        } = rmp_serde::from_slice(&bytes).map_err(|error| {
+        } = messagepack::from_slice(&bytes).map_err(|error| {
             let text = format!("{}: {error}", store.path().display());
             io::Error::new(io::ErrorKind::InvalidData, text)
         })?;
@@ -89,7 +90,7 @@ impl<D: Serialize + DeserializeOwned> Store<D> {
 
     /// Writes what the service keeps, if it differs from what was written last.
     pub(super) fn keep(&mut self, ticks: u64, clock_ms: u64, disk: &D) -> io::Result<()> {
-        let bytes = rmp_serde::to_vec(disk).map_err(io::Error::other)?;
+        let bytes = messagepack::to_vec(disk).map_err(io::Error::other)?;
         if bytes == self.last && ticks <= self.ticks_bound {
             return Ok(());
         }
@@ -101,7 +102,7 @@ impl<D: Serialize + DeserializeOwned> Store<D> {
             disk,
             clock_ms,
         };
-        self.replace(&rmp_serde::to_vec(&written).map_err(io::Error::other)?)?;
+        self.replace(&messagepack::to_vec(&written).map_err(io::Error::other)?)?;
         self.last = bytes;
         Ok(())
     }

@@ -36,6 +36,7 @@ use crate::runtime::options::Options;
 use crate::runtime::ports::Ports;
 use crate::runtime::report::{Kind, Report, Ruling};
 use crate::runtime::streams::Streams;
+use crate::runtime::task;
 use crate::runtime::timers::Timers;
 use crate::runtime::wire::DATAGRAM_BYTES_MAX;
 use scry_checkpoint::Time;
@@ -138,7 +139,7 @@ impl<S: Service> Bound<S> {
             end,
             self.options.reports_max,
         );
-        tokio::spawn(async move {
+        task::spawn(async move {
             let end = self.live(orders).await;
             ended.send_replace(Some(end));
         });
@@ -148,8 +149,7 @@ impl<S: Service> Bound<S> {
     async fn live(self, commands: mpsc::Receiver<Command<S>>) -> End {
         let (sender, arrivals) = mpsc::channel(QUEUE_MAX);
         let ports = Ports::new(self.options.limits);
-        let accept = connection::accept(self.listener, Arc::clone(&ports), sender.clone());
-        let acceptor = tokio::spawn(accept);
+        let acceptor = connection::accept(self.listener, Arc::clone(&ports), sender.clone());
         let socket = Arc::new(self.socket);
         let sources = Sources {
             commands,

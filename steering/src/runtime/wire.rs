@@ -10,7 +10,7 @@
 //! protocols that are steered do.
 
 use scry_protocol::channel::{Envelope, ReadEnvelopeError, Succession};
-use scry_protocol::{CheckpointNumber, Incarnation, NodeId};
+use scry_protocol::{CheckpointNumber, Incarnation, NodeId, messagepack};
 use serde::{Deserialize, Serialize};
 
 use scry_engine::model::network::Connection;
@@ -139,7 +139,7 @@ pub fn split(bytes: &[u8], max: usize) -> Result<Option<(&[u8], usize)>, WireErr
 /// When it is none, or of another version.
 pub fn read_hello(content: &[u8]) -> Result<Hello, WireError> {
     let hello: Hello =
-        rmp_serde::from_slice(content).map_err(|error| WireError::Hello(error.to_string()))?;
+        messagepack::from_slice(content).map_err(|error| WireError::Hello(error.to_string()))?;
     if hello.version != VERSION {
         return Err(WireError::Hello(format!(
             "it is of version {}, this program speaks {VERSION}",

@@ -89,14 +89,12 @@ impl<S: Service> Auditor<S> {
             thread: AtomicI32::new(0),
         });
         let shared = Arc::clone(&state);
-        thread::Builder::new()
-            .name("scry-audit".to_owned())
-            .spawn(move || {
-                shared
-                    .thread
-                    .store(nix::unistd::gettid().as_raw(), Ordering::Relaxed);
-                serve::<S>(Trials::new(me, executable), &received, &sender, &shared);
-            })?;
+        spawn(Box::new(move || {
+            shared
+                .thread
+                .store(nix::unistd::gettid().as_raw(), Ordering::Relaxed);
+            serve::<S>(Trials::new(me, executable), &received, &sender, &shared);
+        }))?;
         Ok(Self {
             orders,
             found,
@@ -152,6 +150,11 @@ impl<S: Service> Auditor<S> {
         // A thread that is gone audits nothing, and harms nothing.
         let _ = self.orders.send(order);
     }
+}
+
+fn spawn(life: Box<dyn FnOnce() + Send>) -> std::io::Result<()> {
+    let thread = thread::Builder::new().name("scry-audit".to_owned());
+    thread.spawn(life).map(drop)
 }
 
 fn serve<S: Service>(

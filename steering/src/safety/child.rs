@@ -24,6 +24,7 @@ use nix::sys::signal::{SigHandler, Signal, kill, signal};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{ForkResult, Pid, fork, pipe2};
 use scry_protocol::link::host::Failure;
+use scry_protocol::messagepack;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -85,6 +86,15 @@ enum Heard<T> {
 }
 
 impl Forker {
+    /// As [`run`](Self::run), of a trial: compiled here, once, and not for every service.
+    pub(super) fn run_trial(
+        &mut self,
+        deadline: Duration,
+        trial: &mut dyn FnMut() -> Verdict,
+    ) -> Result<Verdict, CheckError> {
+        self.run(deadline, trial)
+    }
+
     /// Runs something in a child and waits for what it says until the deadline.
     pub(super) fn run<T: Serialize + DeserializeOwned>(
         &mut self,
@@ -234,7 +244,7 @@ fn has_left(child: Pid) -> bool {
 /// An answer behind its length, so that it is whole before the child is gone.
 fn framed(answer: &impl Serialize) -> Result<Vec<u8>, rmp_serde::encode::Error> {
     let mut bytes = vec![0; 4];
-    rmp_serde::encode::write(&mut bytes, answer)?;
+    messagepack::write(&mut bytes, answer)?;
     let length = (bytes.len() - 4) as u32;
     bytes[..4].copy_from_slice(&length.to_le_bytes());
     Ok(bytes)
@@ -251,7 +261,7 @@ fn hear<T: DeserializeOwned>(reader: OwnedFd, begun: Instant, deadline: Duration
                 return Heard::Nothing;
             }
             if rest.len() >= length {
-                let answer = rmp_serde::from_slice(&rest[..length]);
+                let answer = messagepack::from_slice(&rest[..length]);
                 return answer.map_or(Heard::Nothing, Heard::Answer);
             }
         }

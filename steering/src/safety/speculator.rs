@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, killpg};
 use nix::sys::socket::{MsgFlags, recv};
 use nix::unistd::Pid;
-use scry_protocol::NodeId;
+use scry_protocol::{NodeId, messagepack};
 
 use crate::capture;
 use crate::safety::child::CheckError;
@@ -378,7 +378,7 @@ impl<S: Service> Question<'_, S> {
             me: self.me,
             state,
             timers,
-            input: rmp_serde::to_vec(self.input)?,
+            input: messagepack::to_vec(self.input)?,
             dice: self.dice,
             standing: self.standing.to_vec(),
             bad: self.bad.clone(),

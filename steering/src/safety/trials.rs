@@ -317,13 +317,13 @@ impl<S: Service> Trials<S> {
     fn fork(
         &mut self,
         case: &Case<'_, S>,
-        run: impl FnOnce(&Trial<'_, S>) -> Verdict,
+        run: impl Fn(&Trial<'_, S>) -> Verdict,
     ) -> Result<Verdict, CheckError> {
         let deadline = Duration::from_millis(self.rules.deadline_ms);
         let mut forker = std::mem::take(&mut self.forker);
         let bad = self.untouchable();
         let trial = self.trial(case, &bad);
-        let answer = forker.run(deadline, || run(&trial));
+        let answer = forker.run_trial(deadline, &mut || run(&trial));
         drop(trial);
         self.forker = forker;
         let blamed = blame::take();

@@ -120,6 +120,18 @@ impl Vetting {
         limit: Duration,
         resting: &[Spot],
     ) -> Vec<Trouble> {
+        let try_all = |waiting: &[&Raw], bad: &[Spot]| try_all::<S>(waiting, properties, bad);
+        self.vet_by(surroundings, limit, resting, &try_all)
+    }
+
+    /// As [`vet`](Self::vet), whatever the service is.
+    fn vet_by(
+        &mut self,
+        surroundings: &Surroundings,
+        limit: Duration,
+        resting: &[Spot],
+        try_all: &TryAll<'_>,
+    ) -> Vec<Trouble> {
         let begun = Instant::now();
         let raw = &surroundings.neighbors;
         self.fine
@@ -138,9 +150,7 @@ impl Vetting {
             let tried = match &shared {
                 Err(error) => Err(CheckError::Gone(error.to_string())),
                 Ok(()) if left.is_zero() => Err(CheckError::Late(limit)),
-                Ok(()) => self
-                    .forker
-                    .run(left, || try_all::<S>(&waiting, properties, &bad)),
+                Ok(()) => self.forker.run(left, || try_all(&waiting, &bad)),
             };
             let blamed = blame::take();
             match tried {
@@ -196,6 +206,9 @@ impl Vetting {
         self.fine.clear();
     }
 }
+
+/// The life of a child, whatever the service.
+type TryAll<'a> = dyn Fn(&[&Raw], &[Spot]) -> Vec<Trouble> + 'a;
 
 /// The life of a child.
 fn try_all<S: Service>(waiting: &[&Raw], properties: &[Property<S>], bad: &[Spot]) -> Vec<Trouble> {

@@ -11,7 +11,7 @@ use scry_protocol::link::checker::{AgentToChecker, CheckerToAgent};
 use scry_protocol::link::host::{AgentToHost, HostToAgent};
 use scry_protocol::link::peer::{Changed, PeerMessage};
 use scry_protocol::record::{Record, Timestamp};
-use scry_protocol::{Body, FilterId, NodeId, RunId, ViolationId};
+use scry_protocol::{Body, FilterId, NodeId, RunId, ViolationId, messagepack};
 
 use crate::Target;
 use crate::memory::frugally;
@@ -187,7 +187,7 @@ fn packed(input: &[u8]) {
         return;
     };
     let max = usize::from(max) * 64;
-    if let Ok(read) = frugally(input, 0, || rmp_serde::from_slice::<Packed>(bytes))
+    if let Ok(read) = frugally(input, 0, || messagepack::from_slice::<Packed>(bytes))
         && let Ok(unpacked) = frugally(input, max, || read.unpack(max))
     {
         assert!(unpacked.len() <= max);

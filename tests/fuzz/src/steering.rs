@@ -18,7 +18,7 @@ use scry_protocol::frame::Message;
 use scry_protocol::limit::{BODY_BYTES_MAX, STATE_BYTES_MAX};
 use scry_protocol::link::host::AgentToHost;
 use scry_protocol::snapshot::Member;
-use scry_protocol::{Body, CheckpointNumber, Content, NodeId, Past, Snapshot};
+use scry_protocol::{Body, CheckpointNumber, Content, NodeId, Past, Snapshot, messagepack};
 
 use crate::Target;
 use crate::memory::frugally;
@@ -68,7 +68,7 @@ fn connection(input: &[u8]) {
             return;
         };
         let _ = frugally(input, ANNOUNCED_BYTES, || {
-            rmp_serde::from_slice::<<RandTree as Service>::Message>(message)
+            messagepack::from_slice::<<RandTree as Service>::Message>(message)
         });
         let mut out = Vec::new();
         assert!(wire::frame(&mut out, &mut there, &envelope, message));
@@ -88,7 +88,7 @@ fn datagram(input: &[u8]) {
     let read = wire::read_datagram(&again).expect("our own datagram");
     assert_eq!(read, (from, envelope, message));
     let _ = frugally(input, ANNOUNCED_BYTES, || {
-        rmp_serde::from_slice::<<Paxos as Service>::Message>(message)
+        messagepack::from_slice::<<Paxos as Service>::Message>(message)
     });
 }
 

@@ -25,16 +25,15 @@ use crate::register::Register;
 const PARENT: &str = "ARENA_PARENT";
 
 fn main() -> ExitCode {
-    scry::enter::<Register>();
+    let register = scry::Executable::of::<Register>();
+    register.enter();
     if let Err(error) = bind_to_parent() {
         eprintln!("error: {error}");
         return ExitCode::FAILURE;
     }
     let arguments: Vec<OsString> = std::env::args_os().collect();
     match arguments.get(1).and_then(|first| first.to_str()) {
-        Some("node" | "check" | "properties") => {
-            ExitCode::from(scry::cli::run::<Register>(arguments))
-        }
+        Some("node" | "check" | "properties") => ExitCode::from(register.run(arguments)),
         _ => scry_agent::main(arguments),
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! The same enum serves plain values (`M` is the service's message) and interned ones (`M` is an id).
 
+use std::convert::Infallible;
 use std::fmt;
 
 use scry_protocol::NodeId;
@@ -128,6 +129,51 @@ pub struct Step<S: Service> {
 }
 
 impl<M, T, C> Event<M, T, C> {
+    /// Makes an event of other types, or says which part cannot be.
+    ///
+    /// # Errors
+    ///
+    /// Those of the parts.
+    pub fn try_map<N, U, D, E>(
+        self,
+        message: impl FnOnce(M) -> Result<N, E>,
+        timer: impl FnOnce(T) -> Result<U, E>,
+        call: impl FnOnce(C) -> Result<D, E>,
+    ) -> Result<Event<N, U, D>, E> {
+        Ok(match self {
+            Self::Deliver { from, message: it } => Event::Deliver {
+                from,
+                message: message(it)?,
+            },
+            Self::Receive {
+                from,
+                connection,
+                message: it,
+            } => Event::Receive {
+                from,
+                connection,
+                message: message(it)?,
+            },
+            Self::Refuse { from, connection } => Event::Refuse { from, connection },
+            Self::Hangup { from, connection } => Event::Hangup { from, connection },
+            Self::Disconnect { from, connection } => Event::Disconnect { from, connection },
+            Self::Timer(it) => Event::Timer(timer(it)?),
+            Self::Call(it) => Event::Call(call(it)?),
+            Self::Reset { notice } => Event::Reset { notice },
+            Self::Stop => Event::Stop,
+            Self::Start => Event::Start,
+            Self::Break { peer } => Event::Break { peer },
+            Self::Lose { from, message: it } => Event::Lose {
+                from,
+                message: message(it)?,
+            },
+            Self::Duplicate { from, message: it } => Event::Duplicate {
+                from,
+                message: message(it)?,
+            },
+        })
+    }
+
     /// Returns the fault this event is, if it is one.
     pub fn fault(&self) -> Option<Fault> {
         match self {
@@ -192,47 +238,10 @@ impl<M, T, C> Event<M, T, C> {
         timer: impl FnOnce(T) -> T2,
         call: impl FnOnce(C) -> C2,
     ) -> Event<M2, T2, C2> {
-        match self {
-            Self::Deliver {
-                from,
-                message: body,
-            } => Event::Deliver {
-                from,
-                message: message(body),
-            },
-            Self::Receive {
-                from,
-                connection,
-                message: body,
-            } => Event::Receive {
-                from,
-                connection,
-                message: message(body),
-            },
-            Self::Refuse { from, connection } => Event::Refuse { from, connection },
-            Self::Hangup { from, connection } => Event::Hangup { from, connection },
-            Self::Disconnect { from, connection } => Event::Disconnect { from, connection },
-            Self::Timer(which) => Event::Timer(timer(which)),
-            Self::Call(what) => Event::Call(call(what)),
-            Self::Reset { notice } => Event::Reset { notice },
-            Self::Stop => Event::Stop,
-            Self::Start => Event::Start,
-            Self::Break { peer } => Event::Break { peer },
-            Self::Lose {
-                from,
-                message: body,
-            } => Event::Lose {
-                from,
-                message: message(body),
-            },
-            Self::Duplicate {
-                from,
-                message: body,
-            } => Event::Duplicate {
-                from,
-                message: message(body),
-            },
-        }
+        let mapped: Result<_, Infallible> =
+            self.try_map(|it| Ok(message(it)), |it| Ok(timer(it)), |it| Ok(call(it)));
+        let Ok(event) = mapped;
+        event
     }
 }
 

@@ -116,5 +116,5 @@ fn is_like<T: Serialize>(value: &T, kind: &str, content: Option<Digest>) -> bool
 
 /// Names a message, timer or call by its content as it travels, or not at all if it cannot be encoded.
 pub fn digest_of<T: Serialize>(value: &T) -> Option<Digest> {
-    Some(Digest::of(&rmp_serde::to_vec(value).ok()?))
+    Some(Digest::of(&scry_protocol::messagepack::to_vec(value).ok()?))
 }

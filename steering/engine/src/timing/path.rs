@@ -88,9 +88,38 @@ struct Tracer<S: Service> {
     stamps: BTreeMap<Origin, Mark>,
     events: u32,
     datagrams: Vec<Flying<S::Message>>,
-    /// What waits on connections, by the event that sent it.
+    wires: Wires,
+}
+
+/// What waits on connections, by the event that sent it.
+#[derive(Default)]
+struct Wires {
     channels: BTreeMap<Channel, Vec<usize>>,
     notices: BTreeMap<Channel, usize>,
+}
+
+impl Wires {
+    fn send(&mut self, channel: Channel, number: usize) {
+        self.channels.entry(channel).or_default().push(number);
+    }
+
+    /// Takes the first of what waits there, of which there is so much.
+    fn take(&mut self, channel: Channel, waiting: usize) -> Option<usize> {
+        let sent = self.channels.get_mut(&channel)?;
+        // What waited on a connection that was forgotten meanwhile is gone; what was on its way from the start is not
+        // known.
+        let gone = sent.len().saturating_sub(waiting);
+        sent.drain(..gone);
+        (sent.len() == waiting && waiting > 0).then(|| sent.remove(0))
+    }
+
+    fn notify(&mut self, channel: Channel, number: usize) {
+        self.notices.entry(channel).or_insert(number);
+    }
+
+    fn take_notice(&mut self, channel: Channel) -> Option<usize> {
+        self.notices.remove(&channel)
+    }
 }
 
 /// Gathers the constraints of a path. Returns `None` if it cannot be followed.
@@ -124,8 +153,7 @@ impl<S: Service> Tracer<S> {
             stamps: BTreeMap::new(),
             events: 0,
             datagrams: Vec::new(),
-            channels: BTreeMap::new(),
-            notices: BTreeMap::new(),
+            wires: Wires::default(),
         };
         if let Some(moments) = moments {
             tracer.begin(moments);
@@ -379,7 +407,7 @@ impl<S: Service> Tracer<S> {
                 self.take_from_channel((to, *from, *connection))
             }
             Event::Disconnect { from, connection } => {
-                self.notices.remove(&(to, *from, *connection))
+                self.wires.take_notice((to, *from, *connection))
             }
             Event::Timer(_)
             | Event::Call(_)
@@ -418,12 +446,7 @@ impl<S: Service> Tracer<S> {
             .segments()
             .filter(|(sender, which, _)| (*sender, *which) == (from, connection))
             .count();
-        let sent = self.channels.get_mut(&channel)?;
-        // What waited on a connection that was forgotten meanwhile is gone; what was on its way from the start is not
-        // known.
-        let gone = sent.len().saturating_sub(waiting);
-        sent.drain(..gone);
-        (sent.len() == waiting && waiting > 0).then(|| sent.remove(0))
+        self.wires.take(channel, waiting)
     }
 
     /// Notes what a step leaves for others.
@@ -444,13 +467,10 @@ impl<S: Service> Tracer<S> {
                     sent_by,
                 }),
                 Parcel::Segment { connection, .. } | Parcel::Close(connection) => {
-                    let channel = self.channels.entry((to, from, *connection)).or_default();
-                    channel.push(number);
+                    self.wires.send((to, from, *connection), number);
                 }
                 Parcel::Notice(connection) => {
-                    self.notices
-                        .entry((to, from, *connection))
-                        .or_insert(number);
+                    self.wires.notify((to, from, *connection), number);
                 }
             }
         }

@@ -8,7 +8,7 @@ use scry_protocol::link::checker::Order;
 
 use crate::checker::remedy::Prover;
 use crate::checker::remedy::candidate::{Candidate, Harm, veto, without_content};
-use crate::checker::replay::{Broken, broken, replay};
+use crate::checker::replay::{Broken, broken, replay, set_of};
 use scry_engine::explore::{Limits, Options, Search, Stop, Strategy, Violation};
 use scry_engine::model::event::{Event, EventOf, Step};
 use scry_engine::model::fault::Faults;
@@ -509,10 +509,9 @@ fn acted<S: Service>(steered: Simulation<S>, step: &Step<S>) -> Vec<Simulation<S
 }
 
 fn all_broken<S: Service>(found: Vec<Violation<S>>) -> BTreeSet<Broken> {
-    found
-        .into_iter()
-        .map(|violation| (violation.property, violation.nodes))
-        .collect()
+    let found = found.into_iter();
+    let broken = found.map(|violation| (violation.property, violation.nodes));
+    set_of(broken.collect())
 }
 
 /// Refuses what breaks something that is not broken without it. Of the property `by_node` it counts which nodes break it,

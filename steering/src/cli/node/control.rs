@@ -3,18 +3,21 @@
 use std::collections::BTreeMap;
 use std::io::BufRead;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::thread;
 use std::time::Duration;
 
 use scry_protocol::NodeId;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use crate::cli::node::printer::Printer;
 use crate::program::Program;
+use crate::runtime::handle::Counts;
 use crate::runtime::report::json_of;
-use crate::runtime::{Emulation, Gone, Handle};
+use crate::runtime::{Emulation, End, Gone, Handle};
 
 /// How many lines may wait.
 const LINES_MAX: usize = 64;
@@ -24,9 +27,9 @@ const ROOM_WAIT: Duration = Duration::from_millis(20);
 /// What a line says.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "lowercase", deny_unknown_fields)]
-enum Order<C> {
-    /// Call the service.
-    Call(C),
+pub(super) enum Order {
+    /// Call the service, as the line says to whoever knows the service.
+    Call(IgnoredAny),
     /// Reset the node.
     Reset {
         /// Whether its peers are told.
@@ -46,10 +49,17 @@ enum Order<C> {
     Shutdown(Yes),
 }
 
+/// The same line, to whoever knows the service.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Calling<C> {
+    Call(C),
+}
+
 /// `true`, and nothing else.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(try_from = "bool")]
-struct Yes;
+pub(super) struct Yes;
 
 impl TryFrom<bool> for Yes {
     type Error = &'static str;
@@ -66,7 +76,7 @@ impl TryFrom<bool> for Yes {
 /// What is done to some links, or to all if none are named.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Links {
+pub(super) struct Links {
     #[serde(default)]
     delay_ms: u64,
     #[serde(default)]
@@ -79,8 +89,37 @@ struct Links {
     peers: Vec<NodeId>,
 }
 
+/// Something that comes later.
+type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
+
+/// A running node, whatever its service.
+pub(super) trait Controlled {
+    /// Does what a line says.
+    fn perform<'a>(&'a self, order: Order, line: &'a str) -> Boxed<'a, Result<Value, String>>;
+
+    /// As [`Handle::ended`].
+    fn ended(&self) -> Boxed<'_, End>;
+
+    /// As [`Handle::shutdown`].
+    fn shutdown(&self) -> Boxed<'_, End>;
+}
+
+impl<S: Program> Controlled for Handle<S> {
+    fn perform<'a>(&'a self, order: Order, line: &'a str) -> Boxed<'a, Result<Value, String>> {
+        Box::pin(perform(self, order, line))
+    }
+
+    fn ended(&self) -> Boxed<'_, End> {
+        Box::pin(self.ended())
+    }
+
+    fn shutdown(&self) -> Boxed<'_, End> {
+        Box::pin(self.shutdown())
+    }
+}
+
 /// Does what the lines on standard input say, and returns when they end or the node shall.
-pub(super) async fn obey<S: Program>(handle: &Handle<S>, printer: &Printer) {
+pub(super) async fn obey(node: &dyn Controlled, printer: &Printer) {
     let (sender, mut orders) = mpsc::channel(LINES_MAX);
     // Standard input cannot be waited for otherwise; the thread ends with it or with the process.
     thread::spawn(move || {
@@ -92,10 +131,10 @@ pub(super) async fn obey<S: Program>(handle: &Handle<S>, printer: &Printer) {
         }
     });
     while let Some(line) = orders.recv().await {
-        let order = serde_json::from_str::<Order<S::Call>>(&line);
+        let order = serde_json::from_str::<Order>(&line);
         let last = matches!(order, Ok(Order::Shutdown(Yes)));
         let answer = match order {
-            Ok(order) => perform(handle, order).await,
+            Ok(order) => node.perform(order, &line).await,
             Err(error) => Err(error.to_string()),
         };
         let answer = match answer {
@@ -112,10 +151,16 @@ pub(super) async fn obey<S: Program>(handle: &Handle<S>, printer: &Printer) {
     }
 }
 
-async fn perform<S: Program>(handle: &Handle<S>, order: Order<S::Call>) -> Result<Value, String> {
+async fn perform<S: Program>(
+    handle: &Handle<S>,
+    order: Order,
+    line: &str,
+) -> Result<Value, String> {
     let gone = |gone: Gone| gone.to_string();
     let done = match order {
-        Order::Call(call) => {
+        Order::Call(IgnoredAny) => {
+            let calling = serde_json::from_str(line).map_err(|error| error.to_string());
+            let Calling::Call(call) = calling?;
             let called = handle.call(call).await;
             called.map(|()| "call").map_err(|error| error.to_string())?
         }
@@ -150,15 +195,15 @@ async fn perform<S: Program>(handle: &Handle<S>, order: Order<S::Call>) -> Resul
         }
         Order::State(Yes) => {
             let snapshot = handle.state().await.map_err(gone)?;
-            return Ok(json!({
-                "state": json_of(&snapshot.state),
-                "timers": json_of(&snapshot.timers),
-                "connected": snapshot.connected,
-                "counts": snapshot.counts,
-            }));
+            let (state, timers) = (json_of(&snapshot.state), json_of(&snapshot.timers));
+            return Ok(shown(state, timers, &snapshot.connected, &snapshot.counts));
         }
         // The caller ends the node, after it has answered.
         Order::Shutdown(Yes) => "shutdown",
     };
     Ok(done.into())
+}
+
+fn shown(state: Value, timers: Value, connected: &[NodeId], counts: &Counts) -> Value {
+    json!({ "state": state, "timers": timers, "connected": connected, "counts": counts })
 }

@@ -61,16 +61,19 @@ impl Printer {
     /// Leaves a line to be printed, or drops it if too many wait, which a line says that comes in its place. Tells whether
     /// it was taken.
     pub(super) fn say(&self, line: &impl Serialize) -> bool {
-        {
-            let mut queue = self.lock();
-            if queue.ended || queue.bytes >= self.0.bytes_max {
-                // Not even written: that would cost the node time for nobody.
-                queue.missed += 1;
-                return false;
-            }
+        let takes = self.has_room();
+        if takes {
+            self.push(serde_json::to_string(line));
         }
-        self.push(line);
-        true
+        takes
+    }
+
+    /// Tells whether a line is taken. One that is not is not even written: that would cost the node time for nobody.
+    fn has_room(&self) -> bool {
+        let mut queue = self.lock();
+        let has = !queue.ended && queue.bytes < self.0.bytes_max;
+        queue.missed += u64::from(!has);
+        has
     }
 
     /// Leaves an answer to be printed, for which there is room of its own. Tells whether there was; an answer that nobody
@@ -83,13 +86,12 @@ impl Printer {
         if !ended && bytes >= 2 * self.0.bytes_max {
             return false;
         }
-        self.push(line);
+        self.push(serde_json::to_string(line));
         true
     }
 
-    fn push(&self, line: &impl Serialize) {
-        let text = serde_json::to_string(line)
-            .unwrap_or_else(|error| json!({ "error": error.to_string() }).to_string());
+    fn push(&self, line: serde_json::Result<String>) {
+        let text = line.unwrap_or_else(|error| json!({ "error": error.to_string() }).to_string());
         let mut queue = self.lock();
         if queue.ended {
             return;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use scry_protocol::link::host::Outcome;
-use scry_protocol::{FilterId, NodeId, Transport};
+use scry_protocol::{FilterId, NodeId, Transport, messagepack};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -549,7 +549,7 @@ impl<S: Service> Node<S> {
 
 /// Reads a message. Whatever the service's own types do with what a peer sent, it is no more than malformed.
 fn read_message<S: Service>(content: &[u8]) -> Option<S::Message> {
-    caught(|| rmp_serde::from_slice(content)).ok()?.ok()
+    caught(|| messagepack::from_slice(content)).ok()?.ok()
 }
 
 fn lost(peer: NodeId, reason: &str) -> String {
@@ -558,6 +558,6 @@ fn lost(peer: NodeId, reason: &str) -> String {
 
 /// Appends a message as it goes over the wire.
 pub(super) fn encode<M: serde::Serialize>(message: &M, out: &mut Vec<u8>) -> Result<(), End> {
-    rmp_serde::encode::write(out, message)
+    messagepack::write(out, message)
         .map_err(|error| End::Failed(format!("a message cannot be encoded: {error}")))
 }

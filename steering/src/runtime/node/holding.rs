@@ -8,9 +8,9 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use scry_protocol::Past;
 use scry_protocol::filter::Mode;
 use scry_protocol::link::host::{Outcome, Suspicion, Veto};
+use scry_protocol::{Past, messagepack};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -124,7 +124,7 @@ impl<S: Service> Holding<S> {
     pub(super) fn add_held(&self, streams: &Streams, kept: &mut Vec<capture::Kept>) {
         for event in &self.events {
             if let Input::Message { from, message } = &event.pending.input
-                && let Ok(content) = rmp_serde::to_vec(message)
+                && let Ok(content) = messagepack::to_vec(message)
             {
                 let key = event.pending.way.stream();
                 kept.push(capture::Kept {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use scry_protocol::channel::Envelope;
 use scry_protocol::filter::Mode;
 use scry_protocol::link::host::{Failure, Predicted, PredictionAnswer, Veto};
-use scry_protocol::{FilterId, Incarnation, NodeId, Transport};
+use scry_protocol::{FilterId, Incarnation, NodeId, Transport, messagepack};
 use tokio::time::Instant;
 
 use crate::capture::{self, KEPT_MAX, Kept, Readings, StreamEnd};
@@ -393,7 +393,7 @@ impl<S: Service> Node<S> {
         };
         let content = || match content {
             Some(content) => content.to_vec(),
-            None => rmp_serde::to_vec(message).unwrap_or_default(),
+            None => messagepack::to_vec(message).unwrap_or_default(),
         };
         let occurrence = Occurrence::Message {
             kind: &kind_of(message),
@@ -410,7 +410,7 @@ impl<S: Service> Node<S> {
         let Some(hook) = &mut self.hook else {
             return Decision::RUN;
         };
-        let content = || rmp_serde::to_vec(timer).unwrap_or_default();
+        let content = || messagepack::to_vec(timer).unwrap_or_default();
         Decision::of(hook.admit(&Occurrence::Timer {
             kind: &kind_of(timer),
             content: &content,
@@ -421,7 +421,7 @@ impl<S: Service> Node<S> {
         let Some(hook) = &mut self.hook else {
             return Decision::RUN;
         };
-        let content = || rmp_serde::to_vec(call).unwrap_or_default();
+        let content = || messagepack::to_vec(call).unwrap_or_default();
         Decision::of(hook.admit(&Occurrence::Call {
             kind: &kind_of(call),
             content: &content,

@@ -22,7 +22,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::sys::socket::{MsgFlags, recv};
 use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::{Pid, getpid, getppid, pipe2};
-use scry_protocol::{CheckpointNumber, Content, Incarnation, Past};
+use scry_protocol::{CheckpointNumber, Content, Incarnation, Past, messagepack};
 
 use crate::blame::{self, Phase};
 use crate::capture;
@@ -30,7 +30,9 @@ use crate::safety::child::{
     CheckError, end_by_alarm, end_of, live_at_most, reap, spawn, unanswered,
 };
 use crate::safety::speculator::VETTING_MAX;
-use crate::safety::speculator::words::{Answer, Check, Order, Said, Spoken, read, write};
+use crate::safety::speculator::words::{
+    Answer, Check, Order, Said, Spoken, read_check, read_order, write_answer,
+};
 use crate::safety::trial::{Spot, Trial, Trouble, looks_at_neighbors};
 use crate::safety::vetting::{Neighbors, Vetting, without};
 use scry_engine::model::event::InputOf;
@@ -165,7 +167,7 @@ impl<S: Service> Family<S> {
                         Err(error) => Said::Unreadable(error.to_string()),
                     };
                     let answer = self.answer(id, said);
-                    write(&mut self.stream, &answer)?;
+                    write_answer(&mut self.stream, &answer)?;
                     self.turn_writer.write_all(&[TURN])?;
                 }
                 // Killed from outside: how much of a question it has read is not known, or who has the turn now.
@@ -183,7 +185,7 @@ impl<S: Service> Family<S> {
     }
 
     fn follow(&mut self) -> std::io::Result<()> {
-        match read(&mut self.stream)? {
+        match read_order(&mut self.stream)? {
             Order::CheckSettings(text) => {
                 self.properties = scry_properties::from_text(&text);
                 self.vetting.clear();
@@ -202,7 +204,7 @@ impl<S: Service> Family<S> {
                 // What takes too long has made a question late that would have told of it; so it is told by itself.
                 if !self.troubles.is_empty() {
                     let answer = self.answer(0, Said::Vetted);
-                    write(&mut self.stream, &answer)?;
+                    write_answer(&mut self.stream, &answer)?;
                 }
             }
         }
@@ -271,9 +273,9 @@ impl<S: Service> Family<S> {
         match self.next(MsgFlags::empty()) {
             Next::Order => self.follow(),
             Next::Check => {
-                let Check { id, .. } = read(&mut self.stream)?;
+                let Check { id, .. } = read_check(&mut self.stream)?;
                 let answer = self.answer(id, Said::ForkFailed(error as i32));
-                write(&mut self.stream, &answer)
+                write_answer(&mut self.stream, &answer)
             }
             Next::Nothing | Next::Closed => Err(std::io::ErrorKind::UnexpectedEof.into()),
         }
@@ -293,7 +295,7 @@ impl<S: Service> Family<S> {
             Next::Order => return notes.write_all(&[ORDER]),
             Next::Nothing | Next::Closed => return notes.write_all(&[CLOSED]),
         }
-        let check: Check = read(&mut self.stream)?;
+        let check = read_check(&mut self.stream)?;
         let id = check.id;
         let mut note = [READ; 9];
         note[1..].copy_from_slice(&id.to_le_bytes());
@@ -307,7 +309,7 @@ impl<S: Service> Family<S> {
         // From here on it is not the handler that takes time, and half an answer would be worse than a late one.
         live_at_most(Duration::ZERO);
         let answer = self.answer(id, said);
-        write(&mut self.stream, &answer)?;
+        write_answer(&mut self.stream, &answer)?;
         notes.write_all(&[ANSWERED])?;
         self.turn_writer.write_all(&[TURN])?;
         notes.write_all(&[GAVE_TURN])
@@ -367,7 +369,7 @@ fn attempt<S: Service>(
         Ok(read) => read,
         Err(error) => return Said::Unreadable(error.to_string()),
     };
-    let input: InputOf<S> = match rmp_serde::from_slice(&check.input) {
+    let input: InputOf<S> = match messagepack::from_slice(&check.input) {
         Ok(input) => input,
         Err(error) => return Said::Unreadable(error.to_string()),
     };

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use scry_protocol::NodeId;
 use scry_protocol::link::host::Surroundings;
+use scry_protocol::messagepack;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -107,9 +108,9 @@ impl Spoken for Answer {
 }
 
 /// Writes a message at once, so that the other side wakes once.
-pub(super) fn write<T: Spoken>(stream: &mut impl Write, message: &T) -> std::io::Result<()> {
+fn write<T: Spoken>(stream: &mut impl Write, message: &T) -> std::io::Result<()> {
     let mut bytes = vec![0; HEAD_BYTES];
-    rmp_serde::encode::write(&mut bytes, message).map_err(std::io::Error::other)?;
+    messagepack::write(&mut bytes, message).map_err(std::io::Error::other)?;
     let length = bytes.len() - HEAD_BYTES;
     if length > T::BYTES_MAX {
         return Err(std::io::Error::other("too long a message"));
@@ -162,13 +163,30 @@ impl Write for Within<'_> {
     }
 }
 
+// Each of these is compiled here, once, and not for every service.
+
+/// Reads an order, waiting for all of it.
+pub(super) fn read_order(stream: &mut UnixStream) -> std::io::Result<Order> {
+    read(stream)
+}
+
+/// Reads a question, waiting for all of it.
+pub(super) fn read_check(stream: &mut UnixStream) -> std::io::Result<Check> {
+    read(stream)
+}
+
+/// Writes an answer at once.
+pub(super) fn write_answer(stream: &mut UnixStream, answer: &Answer) -> std::io::Result<()> {
+    write(stream, answer)
+}
+
 /// Reads a message, waiting for all of it.
-pub(super) fn read<T: Spoken>(stream: &mut UnixStream) -> std::io::Result<T> {
+fn read<T: Spoken>(stream: &mut UnixStream) -> std::io::Result<T> {
     let mut head = [0; HEAD_BYTES];
     stream.read_exact(&mut head)?;
     let mut bytes = vec![0; length::<T>(&head)?];
     stream.read_exact(&mut bytes)?;
-    rmp_serde::from_slice(&bytes).map_err(std::io::Error::other)
+    messagepack::from_slice(&bytes).map_err(std::io::Error::other)
 }
 
 /// Takes a message off what was read so far, if all of it is there.
@@ -180,7 +198,7 @@ pub(super) fn take<T: Spoken>(bytes: &mut Vec<u8>) -> std::io::Result<Option<T>>
     let Some(message) = rest.get(..length) else {
         return Ok(None);
     };
-    let message = rmp_serde::from_slice(message).map_err(std::io::Error::other)?;
+    let message = messagepack::from_slice(message).map_err(std::io::Error::other)?;
     bytes.drain(..HEAD_BYTES + length);
     Ok(Some(message))
 }
