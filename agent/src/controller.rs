@@ -29,7 +29,7 @@
 //! - A snapshot is whole if it shows every node that the configuration knows. Otherwise properties that further nodes could
 //!   mend are unknown.
 //! - A filter that is proved again keeps its name, and its lease begins anew.
-//! - A run whose snapshot is older than a setting, or shows another life of the host, still reports but installs nothing.
+//! - A run whose snapshot is older than a setting, or shows another incarnation of the host, still reports but installs nothing.
 //! - All times here are of a clock that never goes back; the wall clock is for the log alone, and added there.
 
 pub mod disk;

@@ -56,12 +56,12 @@ pub use enter::enter;
 pub use program::{Bug, Program, Request, Scenario};
 #[doc(hidden)]
 pub use scry_checkpoint as checkpoint;
+#[doc(hidden)]
+pub use scry_engine::interned;
 pub use scry_engine::{
     Act, Chance, Context, Dice, Effect, Event, Fault, Faults, Handling, Judgement, Limits, NodeId,
     Options, Prediction, Property, Report, Scope, Search, Service, Simulation, Stamp, Step,
     Strategy, System, Transport, Value, View, Violation,
 };
-#[doc(hidden)]
-pub use scry_engine::interned;
 pub use scry_engine::{context, explore, kind, model, property, service, timing};
 pub use scry_properties as properties;

@@ -529,7 +529,7 @@ impl Controller {
         let stale = age_ms > self.options.snapshot_age_ms_max;
         let other = run.host_epoch != self.host_epoch || self.host.is_none();
         let forbidden = if other {
-            Some("the snapshot shows another life of the host".to_owned())
+            Some("the snapshot shows another incarnation of the host".to_owned())
         } else if stale {
             Some(format!("the snapshot is {age_ms} ms old"))
         } else {

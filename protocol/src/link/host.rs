@@ -85,9 +85,9 @@ messages! {
 pub struct Hello {
     /// The node.
     pub node: NodeId,
-    /// Which life of it.
+    /// Which incarnation of it.
     pub incarnation: Incarnation,
-    /// The number this life began with.
+    /// The number this incarnation began with.
     pub born: CheckpointNumber,
     /// The number it has now.
     pub number: CheckpointNumber,

@@ -94,7 +94,7 @@ fn past(dice: &mut Dice) -> Past {
     let mut past = Past::up_to(number(dice));
     for _ in 0..dice.below(4) {
         let moment = Moment {
-            life: Incarnation::new(dice.number()),
+            incarnation: Incarnation::new(dice.number()),
             number: number(dice),
         };
         past.note(node(dice), moment);

@@ -51,7 +51,7 @@ impl<T> Default for Outcome<T> {
     }
 }
 
-/// One life of a node's process.
+/// One incarnation of a node's process.
 pub(crate) struct Host<S: Service> {
     me: NodeId,
     setup: S::Setup,

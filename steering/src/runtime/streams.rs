@@ -37,7 +37,7 @@ pub(super) enum Standing {
     Fresh,
     /// Both ways.
     Open,
-    /// The life that had it is over. It is reset as soon as something comes.
+    /// The incarnation that had it is over. It is reset as soon as something comes.
     Forgotten,
     /// This end closed it, what was sent before is on its way, and nothing that comes matters.
     Closing,
@@ -364,9 +364,13 @@ impl Streams {
         gone
     }
 
-    /// Ends a life: its open connections are reset, or kept without memory of them if nobody is to be told. Returns
+    /// Ends an incarnation: its open connections are reset, or kept without memory of them if nobody is to be told. Returns
     /// those of the latter on which something waits.
-    pub(super) fn end_life(&mut self, notice: bool, is_cut: impl Fn(NodeId) -> bool) -> Vec<Key> {
+    pub(super) fn end_incarnation(
+        &mut self,
+        notice: bool,
+        is_cut: impl Fn(NodeId) -> bool,
+    ) -> Vec<Key> {
         let peers: Vec<NodeId> = self.open.keys().copied().collect();
         for peer in peers {
             self.break_with(peer, !notice || is_cut(peer));

@@ -511,7 +511,7 @@ fn leases_end_by_the_clock_that_never_goes_back_and_hooks_words_are_waited_for()
     let ttl_ms = bench.controller.options().filter_ttl_ms;
     bench.pass(ttl_ms);
     assert_eq!(bench.in_force(), 1, "the hook's word may be on its way");
-    // A caller whose clock jumped hands in an earlier moment: nothing comes to life or ends by it.
+    // A caller whose clock jumped hands in an earlier moment: nothing comes to incarnation or ends by it.
     let late = bench.now;
     bench.now = Time::from_millis(0);
     bench.pass(0);

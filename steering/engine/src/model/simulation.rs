@@ -473,7 +473,7 @@ impl<S: Service> Taken<S> {
                 Event::Timer(timer) => Some(timer),
                 _ => None,
             },
-            reset: step.event.ends_life(),
+            reset: step.event.ends_incarnation(),
             timed: self.timed.as_ref(),
             left: &self.node.local.timers,
         })

@@ -333,14 +333,16 @@ impl<S: Service> Node<S> {
     pub(super) fn reset(&mut self, notice: bool) -> Result<(), End> {
         self.note_runs();
         let emulator = &self.emulator;
-        let stale = self.streams.end_life(notice, |peer| emulator.is_cut(peer));
+        let stale = self
+            .streams
+            .end_incarnation(notice, |peer| emulator.is_cut(peer));
         self.own.clear();
         self.lost.clear();
         self.timers = crate::runtime::timers::Timers::new();
         let dice = self.dice();
         self.handled_count += 1;
         let effects = self.run(Input::Restart, dice)?;
-        self.begin_life();
+        self.begin_incarnation();
         self.count_event();
         self.perform(effects)?;
         let event: Event<(), (), ()> = Event::Reset { notice };

@@ -110,7 +110,7 @@ impl<S: Service> Default for Holding<S> {
 }
 
 impl<S: Service> Holding<S> {
-    /// Forgets what is held: the life it was for is over, and its callers are told so by the end of their wait.
+    /// Forgets what is held: the incarnation it was for is over, and its callers are told so by the end of their wait.
     pub(super) fn clear(&mut self) {
         self.events.clear();
     }

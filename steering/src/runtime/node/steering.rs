@@ -102,10 +102,10 @@ impl Unnoted {
 }
 
 impl<S: Service> Node<S> {
-    /// Begins a life, after the service has started and before anything it wants to send is sent.
-    pub(super) fn begin_life(&mut self) {
+    /// Begins an incarnation, after the service has started and before anything it wants to send is sent.
+    pub(super) fn begin_incarnation(&mut self) {
         let clock_ms = self.time_of_day.now_ms();
-        // The lives of one process follow each other whatever becomes of the clock.
+        // The incarnations of one process follow each other whatever becomes of the clock.
         let last = self.streams.incarnation;
         let incarnation = match last == Incarnation::default() {
             true => Incarnation::of_clock(clock_ms, random_seed()),
@@ -134,7 +134,7 @@ impl<S: Service> Node<S> {
         match capture(self.me, &self.setup, &self.local, &[], &[], &readings) {
             Ok(captured) => {
                 let hook = Hook::connect(options, now, || captured);
-                // If lives are counted on disk, it is that count.
+                // If incarnations are counted on disk, it is that count.
                 self.streams.incarnation = hook.incarnation();
                 self.hook = Some(hook);
             }
@@ -619,7 +619,7 @@ fn capture<S: Service>(
     })
 }
 
-/// As [`capture()`], once the first of a life has shown that it works. A state that cannot be written all the same is one
+/// As [`capture()`], once the first of an incarnation has shown that it works. A state that cannot be written all the same is one
 /// that cannot be read either, which is what whoever reads the checkpoint then says.
 pub(super) fn capture_now<S: Service>(
     me: NodeId,
