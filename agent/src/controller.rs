@@ -29,7 +29,7 @@
 //! - A snapshot is whole if it shows every node that the configuration knows. Otherwise properties that further nodes could
 //!   mend are unknown.
 //! - A filter that is proved again keeps its name, and its lease begins anew.
-//! - A run whose snapshot is older than a setting, or shows another life of the host, still reports but installs nothing.
+//! - A run whose snapshot is older than a setting, or shows another incarnation of the host, still reports but installs nothing.
 //! - All times here are of a clock that never goes back; the wall clock is for the log alone, and added there.
 
 pub mod disk;
@@ -305,6 +305,8 @@ struct Host {
     incarnation: Incarnation,
     service: String,
     version: String,
+    /// Whether it can look before it handles an event.
+    checks: bool,
     /// What it last said it counted.
     stats: Stats,
     /// How often each thing failed there.
@@ -329,6 +331,8 @@ pub struct Controller {
     host: Option<Host>,
     /// Counts attachments: a run that began with another attachment installs nothing.
     host_epoch: u64,
+    /// The name and version of the service that was attached last.
+    served: Option<(String, String)>,
     checker_ready: bool,
     run: Option<running::Run>,
     pending: Option<running::Waiting>,
@@ -346,6 +350,8 @@ pub struct Controller {
     happened: BTreeSet<ViolationId>,
     active: BTreeMap<FilterId, leases::Active>,
     disarmed: Vec<leases::Disarmed>,
+    /// What the last incarnation of the host looked at before it was handled.
+    checks: Vec<leases::Active>,
     shared: sharing::Sharing,
     /// The modes an operator set.
     set_modes: BTreeMap<String, Mode>,
@@ -377,6 +383,7 @@ impl Controller {
             paths,
             host: None,
             host_epoch: 0,
+            served: None,
             checker_ready: false,
             run: None,
             pending: None,
@@ -389,6 +396,7 @@ impl Controller {
             happened: BTreeSet::new(),
             active: BTreeMap::new(),
             disarmed: Vec::new(),
+            checks: Vec::new(),
             shared: sharing::Sharing::default(),
             set_modes: BTreeMap::new(),
             service_names: None,
@@ -611,6 +619,10 @@ impl Controller {
             self.handle_host_gone(now, "another connection took its place");
         }
         self.host_epoch += 1;
+        let served = Some((hello.service.clone(), hello.version.clone()));
+        if !hello.checks || std::mem::replace(&mut self.served, served.clone()) != served {
+            self.checks.clear();
+        }
         let dropped = self.paths.serve(&hello.service, &hello.version);
         self.log(What::HostUp {
             service: hello.service.clone(),
@@ -628,6 +640,7 @@ impl Controller {
             incarnation: hello.incarnation,
             service: hello.service,
             version: hello.version,
+            checks: hello.checks,
             stats: Stats::default(),
             failures: BTreeMap::new(),
         });
@@ -638,6 +651,7 @@ impl Controller {
         self.outputs.push_back(Output::Host(welcome.into()));
         self.tell_switches();
         self.tell_rules();
+        self.resume_checks(now);
     }
 
     /// Tells the host which files forbid steering, so that it needs nobody to obey them.
@@ -670,7 +684,9 @@ impl Controller {
         let Some(host) = &mut self.host else {
             return;
         };
-        let steers = |active: &leases::Active| active.in_force && active.filter.mode == Mode::Steer;
+        let steers = |active: &leases::Active| {
+            active.in_force && active.filter.mode == Mode::Steer && !active.only_checks()
+        };
         let steered = self.active.values().any(steers);
         let fallen = self.harm.handle_stats(now, &stats, steered);
         self.counts.actions += stats.events.saturating_sub(host.stats.events);

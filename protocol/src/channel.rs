@@ -1,6 +1,6 @@
 //! What a node knows of the messages between itself and its peers, and the stamp every service message carries.
 //!
-//! A *channel* leads one way from one life of a sender to a receiver: all datagrams, or the messages of one connection.
+//! A *channel* leads one way from one incarnation of a sender to a receiver: all datagrams, or the messages of one connection.
 //! Its messages are numbered from one. A checkpoint holds, for each channel, how many were sent with those not yet
 //! acknowledged, and which were received; two checkpoints of one consistent snapshot then tell exactly which messages
 //! were between the two nodes.
@@ -52,7 +52,7 @@ pub struct ChannelState {
     /// What it sent, by peer, transport and serial.
     #[serde(with = "limit::List::<CHANNELS_MAX>")]
     pub sending: Vec<Sending>,
-    /// What it received, by peer, transport, life and serial.
+    /// What it received, by peer, transport, incarnation and serial.
     #[serde(with = "limit::List::<CHANNELS_MAX>")]
     pub receiving: Vec<Receiving>,
 }
@@ -94,9 +94,9 @@ pub struct Receiving {
     pub peer: NodeId,
     /// How the messages travel.
     pub transport: Transport,
-    /// The sender's life.
+    /// The sender's incarnation.
     pub incarnation: Incarnation,
-    /// Which of that life's channels.
+    /// Which of that incarnation's channels.
     pub serial: u32,
     /// Which messages arrived.
     pub received: Received,
@@ -213,7 +213,7 @@ pub struct Envelope {
 /// A message's place in a channel.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Place {
-    /// The sender's life.
+    /// The sender's incarnation.
     pub incarnation: Incarnation,
     /// Which of its channels to this receiver.
     pub serial: u32,
@@ -224,7 +224,7 @@ pub struct Place {
 /// Which messages of one channel have arrived.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
 pub struct Acknowledged {
-    /// The life that sent them.
+    /// The incarnation that sent them.
     pub incarnation: Incarnation,
     /// Which of its channels.
     pub serial: u32,
@@ -345,7 +345,7 @@ impl Envelope {
 /// What the moments of an envelope's past are written by their distance to: they are mostly of late.
 fn reference(number: CheckpointNumber, place: Option<&Place>) -> Moment {
     Moment {
-        life: place.map_or_else(Incarnation::default, |place| place.incarnation),
+        incarnation: place.map_or_else(Incarnation::default, |place| place.incarnation),
         number,
     }
 }
@@ -523,8 +523,14 @@ mod tests {
     fn past_of(seed: u8) -> Box<Past> {
         let mut past = Past::up_to(CheckpointNumber::from(u32::from(seed)));
         let number = CheckpointNumber::from(u32::from(seed) + 7);
-        let life = Incarnation::new(1 << 41);
-        past.note(NodeId::new(seed.into()), Moment { life, number });
+        let incarnation = Incarnation::new(1 << 41);
+        past.note(
+            NodeId::new(seed.into()),
+            Moment {
+                incarnation,
+                number,
+            },
+        );
         Box::new(past)
     }
 

@@ -24,9 +24,9 @@ pub struct Body(#[serde(with = "limit::Bytes::<BODY_BYTES_MAX>")] Arc<[u8]>);
 /// What a checkpoint says.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Content {
-    /// Which life of the node.
+    /// Which incarnation of the node.
     pub incarnation: Incarnation,
-    /// The number of that life's first checkpoint: no earlier incarnation of the node ever had a number as great.
+    /// The number of that incarnation's first checkpoint: no earlier incarnation of the node ever had a number as great.
     pub born: CheckpointNumber,
     /// What lies in the node's past.
     pub past: Past,

@@ -75,9 +75,10 @@ pub enum Matcher {
 
 impl Matcher {
     /// Tells whether a network or a scheduler could do this to what is matched: a message can be lost or late, a
-    /// timer or the news of a lost connection can be late, a call can be refused.
+    /// timer or the news of a lost connection can be late, a call can be refused. Everything can be looked at first.
     pub fn admits(&self, action: Action) -> bool {
         match self {
+            _ if action == Action::Check => true,
             Self::Message { .. } => matches!(action, Action::Drop | Action::Reset | Action::Hold),
             Self::Timer { .. } | Self::Disconnect { .. } => action == Action::Postpone,
             Self::Call { .. } => action == Action::Refuse,
@@ -98,6 +99,10 @@ coded! {
         Refuse = 3 "refuse",
         /// A message is held, and offered again when the filter has ended.
         Hold = 4 "hold",
+        /// An event is held for the milliseconds in which neighbors say what their states are now, and refused only if it
+        /// breaks the property with these: the immediate check looks, whatever the last known states say. All events of the
+        /// kind are looked at, whoever they come from.
+        Check = 5 "check",
     }
 }
 

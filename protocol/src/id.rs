@@ -114,10 +114,10 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Names one life of a node, so that what an earlier incarnation sent or received is never taken for the present one's.
+    /// Names one incarnation of a node, so that what an earlier incarnation sent or received is never taken for the present one's.
     ///
-    /// Only the node itself begins lives. Which of two came later is said by [`is_after`](Self::is_after), never by `<`.
-    Incarnation shown as "life ";
+    /// Only the node itself begins incarnations. Which of two came later is said by [`is_after`](Self::is_after), never by `<`.
+    Incarnation shown as "incarnation ";
     /// Names one gathering of a snapshot at the node that gathers.
     GatherId shown as "g";
     /// Names one run of the controller at a node: a snapshot, a search, and what came of it.
@@ -129,9 +129,9 @@ counters! {
 }
 
 impl Incarnation {
-    /// Tells whether this life came after another one of the same node.
+    /// Tells whether this incarnation came after another one of the same node.
     ///
-    /// Lives follow each other in a circle: there is no last one, so that a node can always begin a life after any that
+    /// Incarnations follow each other in a circle: there is no last one, so that a node can always begin an incarnation after any that
     /// somebody claims it has had. Of two that are further apart than clocks can be, neither came after the other.
     pub const fn is_after(self, other: Self) -> bool {
         let distance = self.0.wrapping_sub(other.0);
@@ -140,17 +140,17 @@ impl Incarnation {
 
     /// Five hundred years, in units of [`of_clock`](Self::of_clock).
     const APART_MAX: u64 = 1 << 56;
-    /// How much of a life's name is chance.
+    /// How much of an incarnation's name is chance.
     const CHANCE_BITS: u32 = 12;
 
-    /// Names a life that begins at a time of day, in milliseconds since the epoch, of a node that keeps no disk. Chance tells
+    /// Names an incarnation that begins at a time of day, in milliseconds since the epoch, of a node that keeps no disk. Chance tells
     /// it from another that began when the clock said the same.
     pub const fn of_clock(clock_ms: u64, chance: u64) -> Self {
         let chance = chance & ((1 << Self::CHANCE_BITS) - 1);
         Self((clock_ms << Self::CHANCE_BITS) | chance)
     }
 
-    /// Returns a life that comes after this one. Chance tells it from others that did, if this one was read from a disk
+    /// Returns an incarnation that comes after this one. Chance tells it from others that did, if this one was read from a disk
     /// that somebody had set back.
     #[must_use]
     pub const fn next_by(self, chance: u64) -> Self {
@@ -158,7 +158,7 @@ impl Incarnation {
         Self(self.0.wrapping_add(1 + chance))
     }
 
-    /// Returns the life that follows.
+    /// Returns the incarnation that follows.
     #[must_use]
     pub const fn next(self) -> Self {
         Self(self.0.wrapping_add(1))
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn after_every_life_there_is_another() {
+    fn after_every_incarnation_there_is_another() {
         for life in [0, 1, 1 << 41, u64::MAX / 2, u64::MAX] {
             let life = Incarnation::new(life);
             assert!(life.next().is_after(life) && !life.is_after(life.next()));

@@ -2,7 +2,7 @@
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | [`id`] | the names of things: nodes, their lives, checkpoints, runs, violations, filters |
+//! | [`id`] | the names of things: nodes, their incarnations, checkpoints, runs, violations, filters |
 //! | [`limit`] | how large anything may be, and the checks that see to it while bytes are read |
 //! | [`frame`] | versioned, length-framed messages, MessagePack but for the most frequent; the incremental decoder |
 //! | [`messagepack`] | what is read of MessagePack |

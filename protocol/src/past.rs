@@ -13,12 +13,12 @@ use crate::id::{CheckpointNumber, Incarnation, NodeId};
 use crate::limit::PAST_ENTRIES_MAX;
 use crate::varint;
 
-/// A place in the lives of one node. Its numbers rise over all its lives, so that they say what came later; which life it
+/// A place in the incarnations of one node. Its numbers rise over all its incarnations, so that they say what came later; which incarnation it
 /// was tells a node that has forgotten its number from one that has not.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub struct Moment {
-    /// Which life.
-    pub life: Incarnation,
+    /// Which incarnation.
+    pub incarnation: Incarnation,
     /// The node's checkpoint number then.
     pub number: CheckpointNumber,
 }
@@ -26,7 +26,7 @@ pub struct Moment {
 impl Moment {
     /// Tells whether this moment came after another one of the same node, or may have.
     fn is_after(self, other: Self) -> bool {
-        (self.number, self.life) > (other.number, other.life)
+        (self.number, self.incarnation) > (other.number, other.incarnation)
     }
 }
 
@@ -71,16 +71,16 @@ impl Past {
         at.ok().map(|at| self.entries[at].1)
     }
 
-    /// Tells whether a checkpoint of a node may stand beside a state with this past. `born` is the number its life began
+    /// Tells whether a checkpoint of a node may stand beside a state with this past. `born` is the number its incarnation began
     /// with.
     ///
-    /// If another life of the node is known, with a number that this one had already, one of the two has forgotten its
+    /// If another incarnation of the node is known, with a number that this one had already, one of the two has forgotten its
     /// number, or is made up: nothing can be said then.
     pub fn permits(&self, node: NodeId, checkpoint: Moment, born: CheckpointNumber) -> bool {
         checkpoint.number > self.floor
             && self.of(node).is_none_or(|last| {
                 last.number < checkpoint.number
-                    && (last.life == checkpoint.life || last.number < born)
+                    && (last.incarnation == checkpoint.incarnation || last.number < born)
             })
     }
 
@@ -142,7 +142,7 @@ impl Past {
         for (node, moment) in &self.entries {
             varint::put(out, node.get().into());
             put_distance(out, reference.number.get(), moment.number.get());
-            put_distance(out, reference.life.get(), moment.life.get());
+            put_distance(out, reference.incarnation.get(), moment.incarnation.get());
         }
     }
 
@@ -157,12 +157,18 @@ impl Past {
         for _ in 0..count {
             let node = NodeId::new(u32::try_from(varint::take(input)?).ok()?);
             let number = take_number(input, reference)?;
-            let life = Incarnation::new(take_distance(input, reference.life.get())?);
+            let incarnation = Incarnation::new(take_distance(input, reference.incarnation.get())?);
             let known = past.entries.last().map(|(id, _)| *id);
             if known.is_some_and(|last| last >= node) || number <= floor {
                 return None;
             }
-            past.entries.push((node, Moment { life, number }));
+            past.entries.push((
+                node,
+                Moment {
+                    incarnation,
+                    number,
+                },
+            ));
         }
         Some(past)
     }
@@ -191,10 +197,10 @@ mod tests {
         CheckpointNumber::new(number).expect("a small number")
     }
 
-    /// A node's numbers never fall, over its lives too.
+    /// A node's numbers never fall, over its incarnations too.
     fn moment() -> impl Strategy<Value = Moment> {
         (0u64..32).prop_map(|at| Moment {
-            life: Incarnation::new(at / 8),
+            incarnation: Incarnation::new(at / 8),
             number: number(at),
         })
     }
@@ -232,8 +238,8 @@ mod tests {
             let node = NodeId::new(node);
             let mut both = a.clone();
             both.merge(&b);
-            // Numbers never fall, so that a life that is known of began below them.
-            let born = number(at.life.get() * 8);
+            // Numbers never fall, so that an incarnation that is known of began below them.
+            let born = number(at.incarnation.get() * 8);
             if both.permits(node, at, born) {
                 prop_assert!(a.permits(node, at, born) && b.permits(node, at, born));
             }
@@ -251,7 +257,7 @@ mod tests {
         let mut past = Past::default();
         let node = NodeId::new(1);
         let at = |life, at| Moment {
-            life: Incarnation::new(life),
+            incarnation: Incarnation::new(life),
             number: number(at),
         };
         let born = number(1);
@@ -265,11 +271,11 @@ mod tests {
         assert!(past.permits(node, at(1, 6), born));
         assert!(
             past.permits(node, at(2, 7), number(6)),
-            "another life that began later shows it"
+            "another incarnation that began later shows it"
         );
         assert!(
             !past.permits(node, at(2, 7), number(3)),
-            "another life had that number already"
+            "another incarnation had that number already"
         );
         assert!(past.permits(NodeId::new(2), at(1, 1), born));
         past.raise_floor(number(6));

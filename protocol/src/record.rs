@@ -533,9 +533,21 @@ pub fn describe(filter: &Filter) -> String {
             source,
             destination,
             content,
-        } => (format!("{kind} from {source} to {destination}"), content),
+        } if filter.action != Action::Check => {
+            (format!("{kind} from {source} to {destination}"), content)
+        }
+        // Whoever it comes from.
+        Matcher::Message {
+            kind,
+            destination,
+            content,
+            ..
+        } => (format!("{kind} to {destination}"), content),
         Matcher::Timer { kind, content } => (format!("timer {kind}"), content),
         Matcher::Call { kind, content } => (format!("call {kind}"), content),
+        Matcher::Disconnect { .. } if filter.action == Action::Check => {
+            ("the news of a lost connection".to_owned(), &None)
+        }
         Matcher::Disconnect { peer } => {
             (format!("the news of a lost connection with {peer}"), &None)
         }

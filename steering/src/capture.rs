@@ -63,7 +63,7 @@ pub struct StreamEnd {
     pub connection: Connection,
     /// The serial of the channel that leads to the peer.
     pub sending: u32,
-    /// The life and serial of the channel that leads here, once something came on it.
+    /// The incarnation and serial of the channel that leads here, once something came on it.
     pub receiving: Option<(Incarnation, u32)>,
 }
 

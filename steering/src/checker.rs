@@ -287,6 +287,7 @@ impl<S: Service> Run<'_, S> {
                 violation: past.violation,
                 confirmed,
                 remedies: remedies.filters,
+                elsewhere: remedies.elsewhere,
             }));
         }
     }
@@ -444,6 +445,7 @@ impl<S: Service> Run<'_, S> {
             remedies: remedies.filters,
             unhelpful: cut(remedies.unhelpful, TEXT_BYTES_MAX),
             neighbor: remedies.neighbor,
+            elsewhere: remedies.elsewhere,
         };
         self.shell.tell(CheckerToAgent::Found(Box::new(Found {
             run: self.job.run,
@@ -493,6 +495,7 @@ impl<S: Service> Run<'_, S> {
             nodes,
             path,
             order: self.job.order,
+            checks: self.job.checks,
             clock: clock_of(self.job),
             bytes_max: self.job.budget.memory_bytes_max,
             halted: &mut halted,

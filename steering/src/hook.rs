@@ -57,7 +57,7 @@ use scry_protocol::link::host::{
     Checkpoint, FailedOpen, Failure, Goodbye, Hello, LookAgain, Neighbors, PredictionAnswer, Renew,
     Renewed, Stats, Suspicion, Veto,
 };
-use scry_protocol::{CheckpointNumber, Incarnation, NodeId, Past, Times, Transport};
+use scry_protocol::{CheckpointNumber, FilterId, Incarnation, NodeId, Past, Times, Transport};
 
 use crate::hook::contact::Seen;
 use crate::hook::disarm::Peer;
@@ -103,10 +103,10 @@ pub struct Options {
     pub service: String,
     /// The service's version: agents share paths only between equal ones.
     pub version: String,
-    /// Which life of the node this is, if there is no file of numbers that says so: of the time of day and chance, unless
-    /// somebody counts lives better.
+    /// Which incarnation of the node this is, if there is no file of numbers that says so: of the time of day and chance, unless
+    /// somebody counts incarnations better.
     pub incarnation: Incarnation,
-    /// Tells the life that follows the one in the file of numbers from others that followed it.
+    /// Tells the incarnation that follows the one in the file of numbers from others that followed it.
     pub chance: u64,
     /// The time of day in milliseconds since the epoch. A host without a file of numbers begins with it.
     pub clock_ms: u64,
@@ -126,10 +126,12 @@ pub struct Options {
     pub channels: Option<channel::Options>,
     /// How many nodes are kept apart in what lies in the node's past; with none, only numbers count.
     pub past_entries_max: usize,
-    /// What lay in the past of the life before this one, if somebody kept it.
+    /// What lay in the past of the incarnation before this one, if somebody kept it.
     pub former_past: Option<Past>,
     /// How much a filter may block.
     pub disarm: Disarm,
+    /// Whether the host can try an event before it handles it, as [`Verdict::Check`] asks it to.
+    pub checks: bool,
     /// Called from the hook's thread when the agent asks for something, so that an idle loop turns. It must not block.
     pub waker: Option<Waker>,
 }
@@ -157,6 +159,7 @@ impl Options {
             past_entries_max: past::ENTRIES_MAX,
             former_past: None,
             disarm: Disarm::default(),
+            checks: false,
             waker: None,
         }
     }
@@ -173,7 +176,7 @@ impl std::fmt::Debug for Options {
     }
 }
 
-/// One life of a host, as its agent and its peers' hosts see it.
+/// One incarnation of a host, as its agent and its peers' hosts see it.
 #[derive(Debug)]
 pub struct Hook {
     shared: Arc<Shared>,
@@ -202,7 +205,7 @@ pub struct Hook {
 }
 
 impl Hook {
-    /// Begins a life with its first checkpoint, and looks for the agent from now on. Never fails, never waits.
+    /// Begins an incarnation with its first checkpoint, and looks for the agent from now on. Never fails, never waits.
     ///
     /// `capture` shows the service after its start and before anything it sends then is sent.
     pub fn connect(options: Options, now: Time, capture: impl FnOnce() -> Capture) -> Self {
@@ -239,7 +242,7 @@ impl Hook {
             options.waker.clone(),
         ));
         let (born, incarnation) = (numbers.born(), numbers.incarnation());
-        shared.set_life(incarnation, born);
+        shared.set_incarnation(incarnation, born);
         let past = PastOptions {
             me: options.node,
             entries_max: options.past_entries_max,
@@ -285,6 +288,7 @@ impl Hook {
                     number: born,
                     service: options.service,
                     version: options.version,
+                    checks: options.checks,
                 },
                 alarm,
             };
@@ -299,7 +303,7 @@ impl Hook {
         hook
     }
 
-    /// Begins a life without an agent: messages are stamped all the same, since its peers may have one.
+    /// Begins an incarnation without an agent: messages are stamped all the same, since its peers may have one.
     pub fn detached(options: Options, now: Time, capture: impl FnOnce() -> Capture) -> Self {
         let options = Options {
             socket: None,
@@ -313,7 +317,7 @@ impl Hook {
         self.recorder.number()
     }
 
-    /// Returns which life this is.
+    /// Returns which incarnation this is.
     pub fn incarnation(&self) -> Incarnation {
         self.recorder.incarnation()
     }
@@ -436,7 +440,7 @@ impl Hook {
         self.recorder.open(peer)
     }
 
-    /// Learns that a connection is gone, by the serial of what was sent on it and the life and serial of what came.
+    /// Learns that a connection is gone, by the serial of what was sent on it and the incarnation and serial of what came.
     pub fn ended(
         &mut self,
         now: Time,
@@ -457,6 +461,11 @@ impl Hook {
     /// Decides about an event that was let through before, and kept for another reason: it is not counted again.
     pub fn admit_again(&mut self, occurrence: &Occurrence<'_>) -> Verdict {
         self.gate.admit_again(occurrence)
+    }
+
+    /// Returns the property for whose sake a filter is in force.
+    pub fn property_of(&mut self, filter: FilterId) -> Option<String> {
+        self.gate.property_of(filter)
     }
 
     /// Counts an event that no filter can mean: a start, a lost connection.
@@ -538,7 +547,7 @@ impl Hook {
         let first = self.recorder.renew(now, after, number, capture);
         let (incarnation, born) = (self.recorder.incarnation(), self.recorder.born());
         self.numbers.renew(incarnation, born);
-        self.shared.set_life(incarnation, born);
+        self.shared.set_incarnation(incarnation, born);
         self.shared.send(Renewed { incarnation, born });
         self.publish(first.map(Some));
         let detail = format!("{before} at {was} goes on as {incarnation} at {born}: {why}");

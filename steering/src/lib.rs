@@ -22,6 +22,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`service`], [`context`] | what the author of a service writes, and what its handlers see |
+//! | [`kind`] | what events are called; names that are known only at run time |
 //! | [`property`], [`properties`] | what must hold in every state; the same, written in a file |
 //! | [`model`], [`explore`], [`timing`] | what can happen to a service, strategies that search it, paths laid out in time |
 //! | [`program`], [`cli`] | what a service adds to get a command line, and that command line |
@@ -55,12 +56,12 @@ pub use enter::enter;
 pub use program::{Bug, Program, Request, Scenario};
 #[doc(hidden)]
 pub use scry_checkpoint as checkpoint;
+#[doc(hidden)]
+pub use scry_engine::interned;
 pub use scry_engine::{
     Act, Chance, Context, Dice, Effect, Event, Fault, Faults, Handling, Judgement, Limits, NodeId,
     Options, Prediction, Property, Report, Scope, Search, Service, Simulation, Stamp, Step,
     Strategy, System, Transport, Value, View, Violation,
 };
-pub use scry_engine::{context, explore, model, property, service, timing};
-#[doc(hidden)]
-pub use scry_engine::{interned, kind};
+pub use scry_engine::{context, explore, kind, model, property, service, timing};
 pub use scry_properties as properties;

@@ -35,6 +35,7 @@ mod trial;
 mod trials;
 mod vetting;
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -311,14 +312,24 @@ impl<S: Service> SafetyCheck<S> {
                     let credible = accusation.firm
                         || self
                             .patience
-                            .follows_up(&accusation.property, kind(scene.input));
+                            .follows_up(&accusation.property, &kind(scene.input));
                     if credible && matches!(weighed, Weighed::Nothing) {
                         weighed = Weighed::Suspect(accusation.property);
                     }
                 }
             }
         }
-        weighed
+        match weighed {
+            Weighed::Nothing => self.look_where_one_was_guilty(scene),
+            weighed => weighed,
+        }
+    }
+
+    /// Suspects an event that seems harmless if one of its kind was refused lately.
+    fn look_where_one_was_guilty(&self, scene: &Scene<'_, S>) -> Weighed {
+        let guilty = self.patience.was_guilty(Instant::now(), &kind(scene.input));
+        let steered = guilty.filter(|it| self.mode_of(it, scene.mode) == Mode::Steer);
+        steered.map_or(Weighed::Nothing, |it| Weighed::Suspect(it.to_owned()))
     }
 
     /// Tries an event that was held, and returns what it may be stopped for, with what comes of it if that was found out here.
@@ -562,16 +573,21 @@ impl<S: Service> Guard<S> for SafetyCheck<S> {
             false => before.into_iter().find(|it| it.firm && still(it)),
         };
         let Some(accusation) = guilty else {
-            self.patience.learn(property, kind(scene.input), false);
-            // Neighbors that answered and have moved on since can be asked again, silent ones cannot.
+            self.patience.learn(property, &kind(scene.input), false);
+            // Neighbors that answered and have moved on since can be asked again. Silent ones are not, unless nobody waits: the
+            // news of a lost connection often concerns a node that is about to come up.
+            let patient = matches!(scene.input, Input::Disconnect(_));
             let present = |it: &Accusation| it.witnesses.iter().all(|it| self.present.contains(it));
-            let outcome = match accused.iter().any(present) {
+            let outcome = match accused.iter().any(|it| patient || present(it)) {
                 true => Outcome::NotTogether,
                 false => Outcome::Cleared,
             };
             return Reviewed::Run(outcome, performed);
         };
-        self.patience.learn(property, kind(scene.input), true);
+        let event = kind(scene.input);
+        self.patience.learn(property, &event, true);
+        self.patience
+            .note_guilty(begun, &accusation.property, &event);
         if !self.were_together(&accusation, asked) {
             // It may be asked about again; what comes of it in the end is told then.
             return Reviewed::Run(Outcome::NotTogether, performed);
@@ -619,6 +635,11 @@ impl<S: Service> Guard<S> for SafetyCheck<S> {
         let read = in_silence(|| caught(|| projections.collect()));
         self.share.spend(begun.elapsed());
         read.ok()
+    }
+
+    fn is_shared(&self, property: &str) -> bool {
+        let mut properties = self.trials.properties().iter();
+        properties.any(|it| it.name() == property && !matches!(it.shape(), Shape::Node(_)))
     }
 
     fn hold_ms_max(&self) -> u64 {
@@ -673,14 +694,14 @@ impl Refusal {
 /// What an event is called, to tell suspicions apart.
 fn kind<M: serde::Serialize, T: serde::Serialize, C: serde::Serialize>(
     input: &Input<M, T, C>,
-) -> &'static str {
+) -> Cow<'static, str> {
     match input {
         Input::Message { message, .. } => kind_of(message),
         Input::Timer(timer) => kind_of(timer),
         Input::Call(call) => kind_of(call),
-        Input::Disconnect(_) => "disconnect",
-        Input::Restart => "restart",
-        Input::Stop => "stop",
+        Input::Disconnect(_) => "disconnect".into(),
+        Input::Restart => "restart".into(),
+        Input::Stop => "stop".into(),
     }
 }
 

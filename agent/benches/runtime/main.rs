@@ -6,7 +6,7 @@
 //! and `-- --setting steer/clone` for one setting.
 //! A turn is a few thousand echoes through a pair of nodes with hook and agent, as many through one without, and as many
 //! through another without; what is compared are parts of one turn, since the machine may be slower a second later. Where
-//! its memory lies makes a pair a few percent faster or slower for all its life, so each block of turns has pairs of its
+//! its memory lies makes a pair a few percent faster or slower for all its incarnation, so each block of turns has pairs of its
 //! own. How the second pair without compares with the first shows what is left of that: a difference no larger is none.
 //!
 //! A window of one waits for each answer before it asks again; a wider one asks ahead, so that a message costs next to

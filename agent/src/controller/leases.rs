@@ -15,6 +15,9 @@ use super::*;
 const OVERDUE_MS: u64 = 2_000;
 /// How many disarmed filters are remembered.
 const DISARMED_MAX: usize = 256;
+/// How long events are looked at of which one was predicted to break something. That takes nothing from the service, and where there
+/// was one path to a violation there are others, most of them too short-lived to be predicted in time.
+const CHECK_TTL_MS: u64 = 600_000;
 
 /// A filter that the host has, or will have unless the service handles what it prevents.
 #[derive(Clone, Debug)]
@@ -45,8 +48,16 @@ impl Active {
     /// Tells whether a run that has not proved it again says by that that the danger is over. One that was cut short says so
     /// only by its replays.
     fn is_dropped_by(&self, run: &Run) -> bool {
+        if self.only_checks() {
+            return false;
+        }
         let unproved = self.run != run.id && self.is_judged_by(run);
         unproved && (!run.cut_short || self.prevents.is_empty())
+    }
+
+    /// Tells whether it only has events looked at, which takes nothing from the service.
+    pub(super) fn only_checks(&self) -> bool {
+        self.filter.action == Action::Check
     }
 
     /// Tells whether a run can say that the danger is over. One whose snapshot lacks a node with whose state the filter
@@ -216,7 +227,10 @@ impl Controller {
         } else {
             allowed
         };
-        filter.ttl_ms = self.options.filter_ttl_ms;
+        filter.ttl_ms = match filter.action {
+            Action::Check => CHECK_TTL_MS.max(self.options.filter_ttl_ms),
+            _ => self.options.filter_ttl_ms,
+        };
         filter.hits_max = self.options.filter_hits_max;
         if filter.reason.is_empty() {
             filter.reason = format!("{}: {}", case.violation, case.explanation);
@@ -397,7 +411,7 @@ impl Controller {
         };
         let mut over = Vec::new();
         for (&id, active) in &mut self.active {
-            if !active.is_judged_by(run) {
+            if !active.is_judged_by(run) || active.only_checks() {
                 continue;
             }
             let waits = matches!(active.filter.matcher, Matcher::Message { .. });
@@ -413,6 +427,29 @@ impl Controller {
     pub(super) fn forget_filters(&mut self, why: &str) {
         for active in std::mem::take(&mut self.active).into_values() {
             self.lapse(&active, why, active.hits);
+            if active.only_checks() && active.in_force {
+                self.checks.push(active);
+            }
+        }
+    }
+
+    /// A host that was restarted goes on to look at what its earlier incarnation looked at.
+    pub(super) fn resume_checks(&mut self, now: Time) {
+        for mut active in std::mem::take(&mut self.checks) {
+            let left_ms = active.until.millis_since(now);
+            if left_ms == 0 || self.mode_of(&active.filter.property) == Mode::Off {
+                continue;
+            }
+            active.filter.ttl_ms = left_ms;
+            active.filter.mode = self.mode_of(&active.filter.property);
+            let frame = InstallFilters {
+                run: active.run,
+                filters: vec![active.filter.clone()],
+            };
+            self.outputs.push_back(Output::Host(frame.into()));
+            let (id, violation) = (active.filter.id, active.filter.violation);
+            self.active.insert(id, active);
+            self.note_installed(id, violation, true, false);
         }
     }
 

@@ -1,7 +1,7 @@
 //! Runs: a snapshot becomes a job, and what the checker says becomes decisions.
 
 use scry::trace;
-use scry_protocol::filter::Filter;
+use scry_protocol::filter::{Action, Filter};
 use scry_protocol::limit::{PATHS_MAX, SNAPSHOT_FRAME_BYTES_MAX, TEXT_BYTES_MAX};
 use scry_protocol::link::checker::{Cancel, Ended, Found, PastPath, Progress, Replayed, Report};
 use scry_protocol::link::host::{Neighbor, Surroundings};
@@ -11,6 +11,7 @@ use scry_protocol::{RunId, Snapshot};
 
 use super::leases::Case;
 use super::settled::View;
+use super::sharing::Shareable;
 use super::status::LastRun;
 use super::*;
 
@@ -325,12 +326,19 @@ impl Controller {
             clock: self.options.clock,
             budget: self.options.budget,
             order: self.options.order,
+            checks: self.can_check(),
             past_paths,
             whole,
             modes: self.own_modes(),
         };
         self.outputs
             .push_back(Output::Checker(Box::new(job).into()));
+    }
+
+    /// Tells whether the host can look before it handles an event, and may hold it for that.
+    fn can_check(&self) -> bool {
+        let host = self.host.as_ref().is_some_and(|host| host.checks);
+        host && self.options.isolate != Isolate::Off && self.options.hold_ms_max > 0
     }
 
     /// Neighbors' paths first, since somebody waits for the answer; then the best of its own.
@@ -408,13 +416,27 @@ impl Controller {
             } else {
                 self.paths.erred(violation);
             }
+            let left_to = replayed.elsewhere.filter(|&node| node != self.me);
+            let left = left_to.is_some_and(|to| {
+                let shareable = Shareable {
+                    run: run_id,
+                    violation,
+                    property: &property,
+                    path: &path,
+                    unhelpful: None,
+                };
+                self.share(now, to, shareable)
+            });
             let case = Prediction {
                 violation,
                 property,
                 explanation,
                 path,
             };
-            self.decide(now, "replay", &case, replayed.remedies.clone(), "")
+            match left && !only_checks(&replayed.remedies) {
+                true => None,
+                false => self.decide(now, "replay", &case, replayed.remedies.clone(), ""),
+            }
         } else {
             None
         };
@@ -461,9 +483,22 @@ impl Controller {
             &violation.explanation,
             &violation.path,
         );
-        let sharer = violation.neighbor.filter(|&node| node != self.me);
-        let shared = sharer.is_some_and(|to| self.share(now, found.run, to, &violation));
-        if violation.remedies.is_empty() && shared {
+        let cheaper = violation.elsewhere.filter(|&node| node != self.me);
+        let other = violation.neighbor.filter(|&node| node != self.me);
+        let shared = cheaper.or(other).is_some_and(|to| {
+            let unhelpful = violation.remedies.is_empty();
+            let shareable = Shareable {
+                run: found.run,
+                violation: id,
+                property: &violation.property,
+                path: &violation.path,
+                unhelpful: unhelpful.then_some(violation.unhelpful.as_str()),
+            };
+            self.share(now, to, shareable)
+        });
+        // Whoever loses less by it prevents it. To look costs nobody anything.
+        let cheaper = cheaper.is_some() && !only_checks(&violation.remedies);
+        if shared && (violation.remedies.is_empty() || cheaper) {
             return;
         }
         let case = Prediction {
@@ -494,7 +529,7 @@ impl Controller {
         let stale = age_ms > self.options.snapshot_age_ms_max;
         let other = run.host_epoch != self.host_epoch || self.host.is_none();
         let forbidden = if other {
-            Some("the snapshot shows another life of the host".to_owned())
+            Some("the snapshot shows another incarnation of the host".to_owned())
         } else if stale {
             Some(format!("the snapshot is {age_ms} ms old"))
         } else {
@@ -657,6 +692,12 @@ impl Controller {
         self.save_paths();
         self.start_pending(now);
     }
+}
+
+/// Tells whether the best that a node can do is to have an event looked at.
+fn only_checks(remedies: &[Filter]) -> bool {
+    let first = remedies.first();
+    first.is_some_and(|filter| filter.action == Action::Check)
 }
 
 /// What is known of a prediction that is decided on.

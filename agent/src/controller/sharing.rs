@@ -3,7 +3,7 @@
 
 use scry_protocol::RunId;
 use scry_protocol::filter::Filter;
-use scry_protocol::link::checker::{PastPath, Violation};
+use scry_protocol::link::checker::PastPath;
 use scry_protocol::link::peer::{PathAnswer, PathOutcome, SharePath};
 use scry_protocol::record::Shown;
 
@@ -13,6 +13,8 @@ use super::*;
 const TRIES_MAX: u32 = 2;
 /// How many paths are remembered as shared.
 const TOLD_MAX: usize = 1024;
+/// How long a neighbor may take to answer before this node does what it can itself: a snapshot and a search.
+const ANSWER_MS_MAX: u64 = 10_000;
 
 /// What waits from neighbors, and what they were told.
 #[derive(Debug, Default)]
@@ -28,10 +30,36 @@ pub(super) struct Sharing {
 struct Told {
     /// Until when it is not told again.
     until: Time,
-    /// Whether the neighbor has answered that it will not prevent it.
-    declined: bool,
+    /// Until when it may be answered.
+    answer_by: Time,
+    answer: Option<PathOutcome>,
     /// What is to be said of it if the neighbor does not prevent it, as nothing here does either.
     unhelpful: Option<Unhelpful>,
+}
+
+/// A path that a neighbor could do something about.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shareable<'a> {
+    pub(super) run: RunId,
+    pub(super) violation: ViolationId,
+    pub(super) property: &'a str,
+    pub(super) path: &'a [u8],
+    /// Why this node can do nothing about it, if so.
+    pub(super) unhelpful: Option<&'a str>,
+}
+
+impl Told {
+    /// Tells whether the neighbor prevents it, or may still do so.
+    fn is_prevented(&self, now: Time) -> bool {
+        match self.answer {
+            Some(answer) => !declines(answer),
+            None => now < self.answer_by,
+        }
+    }
+}
+
+fn declines(outcome: PathOutcome) -> bool {
+    matches!(outcome, PathOutcome::NoRemedy | PathOutcome::NotConsidered)
 }
 
 /// A prediction without a filter of this node.
@@ -101,58 +129,60 @@ impl Controller {
 
     /// Shares a path with the neighbor that could prevent its violation, and tells whether that neighbor may still do
     /// something about it.
-    pub(super) fn share(
-        &mut self,
-        now: Time,
-        run: RunId,
-        to: NodeId,
-        violation: &Violation,
-    ) -> bool {
+    pub(super) fn share(&mut self, now: Time, to: NodeId, shareable: Shareable<'_>) -> bool {
+        let Shareable {
+            run,
+            violation,
+            property,
+            path,
+            unhelpful,
+        } = shareable;
         let Some(host) = &self.host else {
             return false;
         };
         // A path that is shared may be steered by there: it takes the mode in which this node would do so itself.
-        if !self.options.share_paths || self.mode_of(&violation.property) != Mode::Steer {
+        if !self.options.share_paths || self.mode_of(property) != Mode::Steer {
             return false;
         }
-        let key = (to, violation.id);
+        let key = (to, violation);
         let (service, version) = (host.service.clone(), host.version.clone());
         self.expire_told(now);
         if let Some(told) = self.shared.told.get(&key) {
-            return !told.declined;
+            return told.is_prevented(now);
         }
         if self.shared.told.len() >= TOLD_MAX {
             return false;
         }
-        let unhelpful = violation.remedies.is_empty().then(|| Unhelpful {
+        let unhelpful = unhelpful.map(|why| Unhelpful {
             run,
-            property: violation.property.clone(),
-            why: violation.unhelpful.clone(),
+            property: property.to_owned(),
+            why: why.to_owned(),
         });
         let told = Told {
             until: now.after_millis(self.options.share_pause_ms),
-            declined: false,
+            answer_by: now.after_millis(ANSWER_MS_MAX),
+            answer: None,
             unhelpful,
         };
         self.shared.told.insert(key, told);
         self.counts.paths_shared += 1;
         let message = SharePath {
             by: self.me,
-            violation: violation.id,
+            violation,
             service,
             version,
-            property: violation.property.clone(),
-            path: violation.path.clone(),
+            property: property.to_owned(),
+            path: path.to_vec(),
         };
         self.outputs.push_back(Output::Peer {
             to,
             message: message.into(),
         });
         let what = What::PathShared {
-            property: violation.property.clone(),
+            property: property.to_owned(),
             to: Shown(to),
         };
-        self.log(Entry::new(what).of_run(run).of_violation(violation.id));
+        self.log(Entry::new(what).of_run(run).of_violation(violation));
         true
     }
 
@@ -224,12 +254,10 @@ impl Controller {
         let Some(told) = self.shared.told.get_mut(&(from, answer.violation)) else {
             return;
         };
-        told.declined = matches!(
-            answer.outcome,
-            PathOutcome::NoRemedy | PathOutcome::NotConsidered
-        );
+        told.answer = Some(answer.outcome);
         // One answer is enough: a second one is not counted again.
-        let unhelpful = told.unhelpful.take().filter(|_| told.declined);
+        let unhelpful = told.unhelpful.take();
+        let unhelpful = unhelpful.filter(|_| declines(answer.outcome));
         self.counts.paths_prevented += u64::from(answer.outcome == PathOutcome::Prevented);
         let what = What::PathAnswer {
             outcome: Word(answer.outcome),

@@ -83,7 +83,7 @@ pub struct HostStatus {
     pub service: String,
     /// The service's version.
     pub version: String,
-    /// Which life.
+    /// Which incarnation.
     pub incarnation: u64,
     /// What forbids steering at the host itself, as it last said.
     pub held_off_by: Option<String>,

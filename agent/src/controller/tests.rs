@@ -88,6 +88,7 @@ impl Bench {
             number: CheckpointNumber::ZERO,
             service: "randtree".to_owned(),
             version: version.to_owned(),
+            checks: true,
         };
         self.host(hello);
     }
@@ -318,6 +319,7 @@ fn found(run: RunId, id: u64, remedies: Vec<Filter>) -> Box<Found> {
             remedies,
             unhelpful: String::new(),
             neighbor: None,
+            elsewhere: None,
             trace: rmp_serde::to_vec(&Packed::pack(br#"{"version":1}"#.to_vec())).unwrap(),
         },
     })
@@ -329,5 +331,6 @@ fn replayed(run: RunId, id: u64, confirmed: bool, remedies: Vec<Filter>) -> Repl
         violation: violation(id),
         confirmed,
         remedies,
+        elsewhere: None,
     }
 }

@@ -33,7 +33,7 @@ const ORDERS_MAX: usize = 64;
 /// How long after its end it is started again, at first and at most.
 const PAUSE_MIN: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(30);
-/// A life of this length says that the program is fine after all.
+/// An incarnation of this length says that the program is fine after all.
 const LONG_LIFE: Duration = Duration::from_secs(60);
 /// How long its first words may take.
 const READY_WAIT: Duration = Duration::from_secs(30);
@@ -606,6 +606,7 @@ mod tests {
                 violations_max: 1,
             },
             order: Preference::LeastHarm,
+            checks: false,
             past_paths: Vec::new(),
             whole: true,
             modes: Vec::new(),

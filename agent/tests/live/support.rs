@@ -207,6 +207,7 @@ pub(crate) fn hello(node: u32, incarnation: u64) -> HostToAgent {
         number: CheckpointNumber::from(1),
         service: "tiny".to_owned(),
         version: "1".to_owned(),
+        checks: false,
     })
 }
 

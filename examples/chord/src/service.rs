@@ -131,9 +131,9 @@ impl Service for Chord {
         match (self.mode, message) {
             // Who asks for itself only hopes that this node is in the ring, and asks elsewhere by and by.
             (Mode::Init, Message::FindPred { asker, .. }) if asker == from => {}
-            // The answer to a question of this node's last life.
+            // The answer to a question of this node's last incarnation.
             (Mode::Init, Message::FindPredReply { .. }) => {}
-            // All others count on this node as a member, which it was in its last life.
+            // All others count on this node as a member, which it was in its last incarnation.
             (Mode::Init, _) => cx.disconnect(from),
             (Mode::Joining, Message::FindPredReply { key, successors }) if key == self.position => {
                 self.join_after(cx, from, successors);

@@ -132,7 +132,7 @@ impl Service for Lease {
     type Timer = Timer;
     type Call = Call;
     type Setup = Setup;
-    // That there was a life before says all.
+    // That there was an incarnation before says all.
     type Disk = ();
 
     fn start(cx: &mut Cx<'_>, disk: Option<()>) -> Self {

@@ -30,7 +30,7 @@ pub(crate) enum MarkKind {
 }
 
 impl MarkKind {
-    /// Every kind, in the order of a violation's life.
+    /// Every kind, in the order of a violation's incarnation.
     pub(crate) const ALL: [Self; 6] = [
         Self::Fault,
         Self::Prediction,

@@ -61,7 +61,7 @@ pub struct Tally {
 }
 
 impl Replica {
-    /// Starts with what the last life left on disk: its votes and the rounds it must not lead again.
+    /// Starts with what the last incarnation left on disk: its votes and the rounds it must not lead again.
     pub fn start(disk: &Disk) -> Self {
         let mut replica = Self::default();
         for (&index, &vote) in &disk.votes {

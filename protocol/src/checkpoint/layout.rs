@@ -1,7 +1,7 @@
 //! How a checkpoint's content is laid out in bytes: what seldom changes first, what always changes together at the end.
 //!
 //! ```text
-//! life, born, state, timers │ past │ channels: whose, which │ counters │ unacknowledged: places │ their contents
+//! incarnation, born, state, timers │ past │ channels: whose, which │ counters │ unacknowledged: places │ their contents
 //! ```
 //!
 //! Between two checkpoints of a quiet service only its counters differ. Side by side they are one insert of a difference
@@ -79,9 +79,12 @@ pub(super) fn read(mut bytes: &[u8]) -> Option<Content> {
     })
 }
 
-/// What the moments of the past are written by their distance to: it stays the same for a life.
-fn reference(life: Incarnation, number: CheckpointNumber) -> Moment {
-    Moment { life, number }
+/// What the moments of the past are written by their distance to: it stays the same for an incarnation.
+fn reference(incarnation: Incarnation, number: CheckpointNumber) -> Moment {
+    Moment {
+        incarnation,
+        number,
+    }
 }
 
 fn check(content: &Content, channels: Option<&ChannelState>) -> Result<(), Excess> {

@@ -60,6 +60,8 @@ pub struct Job {
     pub budget: Budget,
     /// Which of several filters is taken.
     pub order: Order,
+    /// Whether nodes can look before they handle an event: then that may be all it takes.
+    pub checks: bool,
     /// Paths that led to violations before, to be replayed first.
     #[serde(with = "limit::List::<PATHS_MAX>")]
     pub past_paths: Vec<PastPath>,
@@ -164,6 +166,8 @@ pub struct Replayed {
     /// Filters proved anew, if it does; none if nothing safe was found.
     #[serde(with = "limit::List::<FILTERS_MAX>")]
     pub remedies: Vec<Filter>,
+    /// A node with a filter that takes less from the service than those.
+    pub elsewhere: Option<NodeId>,
 }
 
 /// How far a search is.
@@ -301,6 +305,8 @@ pub struct Violation {
     pub unhelpful: String,
     /// The node of the first event that could be steered, if that is not the node of the snapshot.
     pub neighbor: Option<NodeId>,
+    /// A node with a filter that is proved too, and takes less from the service than the remedies.
+    pub elsewhere: Option<NodeId>,
     /// The path spelled out with every state along it, as JSON (`scry::trace::Trace`), compressed.
     #[serde(with = "limit::Bytes::<TRACE_BYTES_MAX>")]
     pub trace: Vec<u8>,

@@ -85,9 +85,9 @@ messages! {
 pub struct Hello {
     /// The node.
     pub node: NodeId,
-    /// Which life of it.
+    /// Which incarnation of it.
     pub incarnation: Incarnation,
-    /// The number this life began with.
+    /// The number this incarnation began with.
     pub born: CheckpointNumber,
     /// The number it has now.
     pub number: CheckpointNumber,
@@ -97,6 +97,8 @@ pub struct Hello {
     /// The service's version: agents share paths only between equal ones.
     #[serde(with = "limit::Text::<NAME_BYTES_MAX>")]
     pub version: String,
+    /// Whether it can try events before it handles them: filters that have it look first are of use.
+    pub checks: bool,
 }
 
 /// A checkpoint on its way from the host that took it.

@@ -39,7 +39,7 @@ messages! {
 /// Names a request at the agent that made it.
 ///
 /// It need only tell apart what one agent may have asked before and after it was started again: answers come over a
-/// connection of the asker's present life, and are compared with what was asked.
+/// connection of the asker's present incarnation, and are compared with what was asked.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct RequestId(u16);
 

@@ -110,7 +110,7 @@ fields! {
     Vec<Shown<NodeId>>: "list of nodes",
     Vec<super::Absent>: "list of `{node, reason}`",
     Word<crate::filter::Mode>: "`off`, `audit` or `steer`",
-    Word<crate::filter::Action>: "`drop`, `reset`, `postpone`, `refuse` or `hold`",
+    Word<crate::filter::Action>: "`drop`, `reset`, `postpone`, `refuse`, `hold` or `check`",
     Word<crate::link::host::Outcome>: "`cleared`, `refused`, `late`, `not-together`, `refusal-breaks` or `limited`",
     Word<crate::link::peer::PathOutcome>: "`prevented`, `not-confirmed`, `no-remedy` or `not-considered`",
 }

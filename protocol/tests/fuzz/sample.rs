@@ -94,7 +94,7 @@ fn past(dice: &mut Dice) -> Past {
     let mut past = Past::up_to(number(dice));
     for _ in 0..dice.below(4) {
         let moment = Moment {
-            life: Incarnation::new(dice.number()),
+            incarnation: Incarnation::new(dice.number()),
             number: number(dice),
         };
         past.note(node(dice), moment);
@@ -177,6 +177,7 @@ pub(crate) fn host_to_agent(dice: &mut Dice) -> HostToAgent {
             number: number(dice),
             service: text(dice),
             version: text(dice),
+            checks: dice.flag(),
         }
         .into(),
         1 => Checkpoint {
@@ -458,6 +459,7 @@ pub(crate) fn agent_to_checker(dice: &mut Dice) -> AgentToChecker {
             violations_max: dice.number() as u32,
         },
         order: coded::<Order>(dice),
+        checks: dice.flag(),
         past_paths: list(dice, 3, |dice| PastPath {
             violation: ViolationId::new(dice.number()),
             path: dice.bytes(50),
@@ -491,6 +493,7 @@ pub(crate) fn checker_to_agent(dice: &mut Dice) -> CheckerToAgent {
             violation: ViolationId::new(dice.number()),
             confirmed: dice.flag(),
             remedies: list(dice, 2, filter),
+            elsewhere: optional(dice, node),
         }
         .into(),
         2 => progress(dice).into(),
@@ -505,6 +508,7 @@ pub(crate) fn checker_to_agent(dice: &mut Dice) -> CheckerToAgent {
                 remedies: list(dice, 2, filter),
                 unhelpful: text(dice),
                 neighbor: optional(dice, node),
+                elsewhere: optional(dice, node),
                 trace: dice.bytes(90),
             },
         })

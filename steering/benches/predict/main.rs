@@ -93,6 +93,7 @@ fn measure<S: Service>(
             violations_max: 16,
         },
         order: Order::LeastHarm,
+        checks: false,
         past_paths: Vec::new(),
         whole: true,
         modes: Vec::new(),

@@ -51,7 +51,7 @@ impl<T> Default for Outcome<T> {
     }
 }
 
-/// One life of a node's process.
+/// One incarnation of a node's process.
 pub(crate) struct Host<S: Service> {
     me: NodeId,
     setup: S::Setup,
@@ -122,6 +122,7 @@ impl<S: Service> Host<S> {
             number: born,
             service: "traffic".to_owned(),
             version: "1".to_owned(),
+            checks: false,
         };
         let mut outcome = Outcome::default();
         outcome.agent.push(hello.into());

@@ -32,7 +32,7 @@ const EPOCH_MS: u64 = 1_790_000_000_000;
 pub(crate) struct Plan<S: Service> {
     pub(crate) nodes: Vec<(NodeId, S::Setup)>,
     pub(crate) channels: bool,
-    /// How often a node leaves and another life of it enters, on average.
+    /// How often a node leaves and another incarnation of it enters, on average.
     pub(crate) churn_ms: Option<u64>,
     pub(crate) warm_up_ms: u64,
     pub(crate) measured_ms: u64,
@@ -42,7 +42,7 @@ pub(crate) struct Plan<S: Service> {
 struct Machine<S: Service> {
     id: NodeId,
     setup: S::Setup,
-    /// Host and agent come and go together; both know by this number which life a happening is meant for.
+    /// Host and agent come and go together; both know by this number which incarnation a happening is meant for.
     life: u64,
     running: Option<(Host<S>, CheckpointManager)>,
     last_own: Option<Body>,

@@ -23,7 +23,7 @@ pub const RECEIVING_PER_PEER_MAX: usize = 4;
 const ACKNOWLEDGED_MS: u64 = 100;
 const ACKNOWLEDGED_MESSAGES: u32 = 64;
 
-/// After so long a later life that says nothing, while an earlier one speaks, is taken for one that never was.
+/// After so long a later incarnation that says nothing, while an earlier one speaks, is taken for one that never was.
 const MADE_UP_SILENT_MS: u64 = 20_000;
 
 /// How a message is sent.
@@ -54,7 +54,7 @@ impl Default for Options {
     }
 }
 
-/// Both directions of all channels of one life of a node.
+/// Both directions of all channels of one incarnation of a node.
 #[derive(Debug)]
 pub struct Channels {
     options: Options,
@@ -68,11 +68,11 @@ pub struct Channels {
 /// The channels between the node and one peer by one transport.
 #[derive(Debug, Default)]
 struct Link {
-    /// How many connections this life has opened.
+    /// How many connections this incarnation has opened.
     opened: u32,
     /// By rising serial.
     outgoing: Vec<Outgoing>,
-    /// At most [`RECEIVING_PER_PEER_MAX`], earlier lives first, and by rising serial.
+    /// At most [`RECEIVING_PER_PEER_MAX`], earlier incarnations first, and by rising serial.
     incoming: Vec<Incoming>,
 }
 
@@ -119,7 +119,7 @@ impl Lane {
 }
 
 impl Channels {
-    /// Begins a life without channels.
+    /// Begins an incarnation without channels.
     pub fn new(incarnation: Incarnation, options: Options) -> Self {
         Self {
             options,
@@ -144,12 +144,12 @@ impl Channels {
         }
     }
 
-    /// Tells whether something came from this life of a peer.
+    /// Tells whether something came from this incarnation of a peer.
     pub fn knows(&self, peer: NodeId, transport: Transport, incarnation: Incarnation) -> bool {
         let link = self.links.get(&(peer, transport));
         link.is_some_and(|link| {
-            let mut lives = link.incoming.iter().map(|incoming| incoming.incarnation);
-            lives.any(|life| life == incarnation)
+            let mut known = link.incoming.iter().map(|incoming| incoming.incarnation);
+            known.any(|known| known == incarnation)
         })
     }
 
@@ -407,7 +407,7 @@ impl Link {
         Some(&mut self.outgoing[at.ok()?])
     }
 
-    /// Forgets channels of lives that are later than the one that speaks, and silent: nobody has had them.
+    /// Forgets channels of incarnations that are later than the one that speaks, and silent: nobody has had them.
     fn forget_made_up(&mut self, now: Time) {
         for incoming in &mut self.incoming {
             if incoming.seen.1 != incoming.used {
@@ -446,7 +446,7 @@ impl Link {
         })
     }
 
-    /// Returns the channel from a life of the peer, and begins it if there is none; `None` if it is older than all that
+    /// Returns the channel from an incarnation of the peer, and begins it if there is none; `None` if it is older than all that
     /// are remembered. Mostly it is the newest.
     #[inline]
     fn incoming(&mut self, incarnation: Incarnation, serial: u32) -> Option<&mut Incoming> {
@@ -470,7 +470,7 @@ impl Link {
             if at == 0 {
                 return None;
             }
-            // Whoever speaks is not forgotten for the sake of lives that somebody may have made up.
+            // Whoever speaks is not forgotten for the sake of incarnations that somebody may have made up.
             let silent = self.incoming.iter().enumerate();
             let (silent, _) = silent.min_by_key(|(_, incoming)| incoming.used)?;
             self.incoming.remove(silent);

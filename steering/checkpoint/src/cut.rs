@@ -51,7 +51,7 @@ impl Cut {
             Some(Checkpoint {
                 node: neighbor.node,
                 moment: Moment {
-                    life: content.incarnation,
+                    incarnation: content.incarnation,
                     number: neighbor.number,
                 },
                 born: content.born,
@@ -114,7 +114,7 @@ mod tests {
 
     fn moment(at: u32) -> Moment {
         Moment {
-            life: Incarnation::new(1),
+            incarnation: Incarnation::new(1),
             number: number(at),
         }
     }

@@ -25,7 +25,7 @@ pub struct InFlight {
     pub number: CheckpointNumber,
     /// The message as the service encoded it.
     pub message: Vec<u8>,
-    /// Whether an earlier incarnation of the receiver may have received it: it was sent before the present life began.
+    /// Whether an earlier incarnation of the receiver may have received it: it was sent before the present incarnation began.
     pub doubtful: bool,
 }
 
@@ -168,7 +168,7 @@ fn unsent(receiver: NodeId, receiving: &Receiving, sender: &Content) -> bool {
         return false;
     };
     if receiving.incarnation != sender.incarnation {
-        // What an earlier life sent was sent before this checkpoint; what a later life sent was not.
+        // What an earlier incarnation sent was sent before this checkpoint; what a later incarnation sent was not.
         return receiving.incarnation.is_after(sender.incarnation);
     }
     let mut newest = None;
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_former_life_may_have_received_is_doubtful() {
+    fn what_an_earlier_incarnation_may_have_received_is_doubtful() {
         let mut a = Node::new(1, 4);
         a.send(B, Lane::Datagram, b"x");
         check(&a.content(), &Node::new(2, 5).content(), &[(1, true)]);

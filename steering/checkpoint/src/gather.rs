@@ -59,7 +59,7 @@ pub enum Output {
     Follow(CheckpointNumber),
     /// Half of the members or more take this node's number for a mistake, and are at this number or before.
     Yield(CheckpointNumber),
-    /// A member knows of another life of this node with numbers of the present one, or of a later one.
+    /// A member knows of another incarnation of this node with numbers of the present one, or of a later one.
     Outlived(Incarnation),
     /// The snapshot is there, or never will be. Nothing comes after this.
     Done(Result<Snapshot, GatherError>),
@@ -292,7 +292,7 @@ impl Gather {
         }
     }
 
-    /// Looks whether a member knows of a life of this node that cannot be told from its present one.
+    /// Looks whether a member knows of an incarnation of this node that cannot be told from its present one.
     fn look_for_other_lives(&mut self, present: &[(Member, Content)]) {
         let own = present.iter().find(|(member, _)| member.node == self.me);
         let Some((_, own)) = own else {
@@ -300,13 +300,14 @@ impl Gather {
         };
         let other = present.iter().find_map(|(_, content)| {
             let channels = content.channels.iter().flat_map(|state| &state.receiving);
-            let mut lives = channels
+            let mut known = channels
                 .filter(|receiving| receiving.peer == self.me)
                 .map(|receiving| receiving.incarnation);
             let last = content.past.of(self.me);
-            let last = last.filter(|last| last.life != own.incarnation && last.number >= own.born);
-            let later = lives.find(|life| life.is_after(own.incarnation));
-            later.or(last.map(|last| last.life))
+            let last =
+                last.filter(|last| last.incarnation != own.incarnation && last.number >= own.born);
+            let later = known.find(|known| known.is_after(own.incarnation));
+            later.or(last.map(|last| last.incarnation))
         });
         if let Some(other) = other {
             self.outputs.push_back(Output::Outlived(other));

@@ -63,7 +63,7 @@ pub struct Options {
     pub neighbors_max: usize,
     /// Bytes of peers' checkpoints that are kept, and of what was sent to them.
     pub exchange_bytes: usize,
-    /// Where request ids begin: elsewhere at each start of an agent, so that an answer to a question of its last life is
+    /// Where request ids begin: elsewhere at each start of an agent, so that an answer to a question of its last incarnation is
     /// not taken for one to a question of this one.
     pub first_request: u16,
 }
@@ -188,10 +188,10 @@ pub struct Counts {
 pub struct CheckpointManager {
     me: NodeId,
     options: Options,
-    /// The life of the host that is attached.
+    /// The incarnation of the host that is attached.
     host: Option<Incarnation>,
-    /// The life whose checkpoints are stored.
-    last_life: Option<Incarnation>,
+    /// The incarnation whose checkpoints are stored.
+    last_incarnation: Option<Incarnation>,
     /// The greatest number any earlier incarnation of the host had: what was given out for it must stay true.
     floor: CheckpointNumber,
     /// How far peers may move the host's number.
@@ -233,7 +233,7 @@ impl CheckpointManager {
         Self {
             me,
             host: None,
-            last_life: None,
+            last_incarnation: None,
             floor: CheckpointNumber::ZERO,
             leeway: Leeway::new(Time::default()),
             promised: CheckpointNumber::ZERO,
@@ -399,9 +399,9 @@ impl CheckpointManager {
     }
 
     fn attach(&mut self, now: Time, hello: &Hello) {
-        let last_life = self.last_life.replace(hello.incarnation);
-        if last_life != Some(hello.incarnation) {
-            // The states of a life that is over help nobody, and what is kept must be of one life.
+        let last_incarnation = self.last_incarnation.replace(hello.incarnation);
+        if last_incarnation != Some(hello.incarnation) {
+            // The states of an incarnation that is over help nobody, and what is kept must be of one incarnation.
             self.floor = self.floor.max(self.store.newest());
             self.store.clear();
             self.service_bytes = 0;
@@ -415,10 +415,10 @@ impl CheckpointManager {
         self.store.reach(hello.number);
         self.promised = self.promised.max(hello.number);
         if hello.number <= self.floor && self.floor > CheckpointNumber::ZERO {
-            // This life forgot how far the last one was: see `flight` for what may come of it until it is lifted.
+            // This incarnation forgot how far the last one was: see `flight` for what may come of it until it is lifted.
             self.ask_host(self.floor.next());
         }
-        if let Some(after) = last_life
+        if let Some(after) = last_incarnation
             && after != hello.incarnation
             && !hello.incarnation.is_after(after)
         {
@@ -450,7 +450,7 @@ impl CheckpointManager {
             return;
         }
         let Renewed { incarnation, born } = renewed;
-        self.last_life = Some(incarnation);
+        self.last_incarnation = Some(incarnation);
         self.host = Some(incarnation);
         self.floor = self.floor.max(self.store.newest());
         self.store.clear();

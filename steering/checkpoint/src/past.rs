@@ -22,7 +22,7 @@ pub struct PastOptions {
     /// How many nodes are kept apart. With none, only numbers count: every node's last known state is out of date as
     /// soon as anything is heard that came after it.
     pub entries_max: usize,
-    /// The past of the life before this one, if it is known.
+    /// The past of the incarnation before this one, if it is known.
     pub former: Option<Past>,
 }
 
@@ -42,7 +42,7 @@ pub(super) struct KnownPast {
 }
 
 impl KnownPast {
-    /// Begins a life. What lies in the past of a node that was restarted is not known any more, unless somebody kept it:
+    /// Begins an incarnation. What lies in the past of a node that was restarted is not known any more, unless somebody kept it:
     /// anything that happened before its first number may.
     pub(super) fn begin(options: PastOptions, born: CheckpointNumber) -> Self {
         let past = options
@@ -88,7 +88,7 @@ impl KnownPast {
         self.add(&Past::up_to(number));
     }
 
-    /// Learns that a peer began a life and has forgotten its number: no state of its earlier incarnations may stand beside this node
+    /// Learns that a peer began an incarnation and has forgotten its number: no state of its earlier incarnations may stand beside this node
     /// from now on, whatever its number. `moment` has a number that this node has only just reached.
     pub(super) fn outlive(&mut self, peer: NodeId, moment: Moment) {
         self.note(peer, moment);
@@ -193,7 +193,7 @@ mod tests {
 
     fn moment(number: u32) -> Moment {
         Moment {
-            life: Incarnation::new(1),
+            incarnation: Incarnation::new(1),
             number: CheckpointNumber::from(number),
         }
     }

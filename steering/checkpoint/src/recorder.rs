@@ -64,14 +64,14 @@ pub fn as_named(mut neighbors: Option<Vec<NodeId>>) -> Option<Vec<NodeId>> {
     neighbors
 }
 
-/// Keeps one life's logical time.
+/// Keeps one incarnation's logical time.
 #[derive(Debug)]
 pub struct Recorder {
     me: NodeId,
     incarnation: Incarnation,
     leeway: Leeway,
     refused: RefusedStamps,
-    /// Another life of this node that somebody knows of, with numbers of this one.
+    /// Another incarnation of this node that somebody knows of, with numbers of this one.
     outlived: Option<Incarnation>,
     /// When a member was last further behind than it can be.
     astray: Option<Time>,
@@ -92,7 +92,7 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Begins a life with its first checkpoint.
+    /// Begins an incarnation with its first checkpoint.
     ///
     /// `born` must be above every number an earlier incarnation of this node had, or a snapshot gathered across the restart may
     /// have to be thrown away. Channel state is kept if there are options for it.
@@ -127,7 +127,7 @@ impl Recorder {
             taken_count: 0,
             forced_count: 0,
         };
-        // A start changes what the life before it showed, and comes before the first checkpoint.
+        // A start changes what the incarnation before it showed, and comes before the first checkpoint.
         recorder.note_change();
         let first = recorder.take(now, born, capture);
         (recorder, first)
@@ -138,12 +138,12 @@ impl Recorder {
         self.number
     }
 
-    /// Returns the number this life began with.
+    /// Returns the number this incarnation began with.
     pub fn born(&self) -> CheckpointNumber {
         self.born
     }
 
-    /// Returns which life this is.
+    /// Returns which incarnation this is.
     pub fn incarnation(&self) -> Incarnation {
         self.incarnation
     }
@@ -186,7 +186,7 @@ impl Recorder {
 
     fn moment(&self) -> Moment {
         Moment {
-            life: self.incarnation,
+            incarnation: self.incarnation,
             number: self.number,
         }
     }
@@ -201,7 +201,7 @@ impl Recorder {
         self.refused
     }
 
-    /// Returns another life of this node that others know of with numbers of this one: then this one should be
+    /// Returns another incarnation of this node that others know of with numbers of this one: then this one should be
     /// [renewed](Self::renew), and they can tell the two apart.
     pub fn outlived(&self) -> Option<Incarnation> {
         self.outlived
@@ -296,8 +296,14 @@ impl Recorder {
             Ok(None)
         };
         if let Some(place) = envelope.place.filter(|_| forgot) {
-            let life = place.incarnation;
-            self.past.outlive(from, Moment { life, number });
+            let incarnation = place.incarnation;
+            self.past.outlive(
+                from,
+                Moment {
+                    incarnation,
+                    number,
+                },
+            );
         }
         self.receive_past(from, envelope);
         if let Some(channels) = &mut self.channels {
@@ -333,7 +339,7 @@ impl Recorder {
         taken
     }
 
-    /// Tells whether a message comes from a life of its sender that is new and has a number which another life had already:
+    /// Tells whether a message comes from an incarnation of its sender that is new and has a number which another incarnation had already:
     /// it keeps no disk, and its clock was set back. Or it is far behind this node: a newcomer, or one that went back while
     /// this node is the one with the absurd number. Or it comes late, which costs little.
     fn has_forgotten(&self, from: NodeId, transport: Transport, envelope: &Envelope) -> bool {
@@ -341,7 +347,7 @@ impl Recorder {
             return false;
         };
         let fell = match self.past.past().of(from) {
-            Some(last) if last.life == place.incarnation => false,
+            Some(last) if last.incarnation == place.incarnation => false,
             Some(last) if last.number >= envelope.number => true,
             _ => self.number.get().saturating_sub(envelope.number.get()) > FAR_APART,
         };
@@ -360,17 +366,17 @@ impl Recorder {
         }
     }
 
-    /// Takes in what a stamp says of the past, and of the lives of this node.
+    /// Takes in what a stamp says of the past, and of the incarnations of this node.
     fn receive_past(&mut self, from: NodeId, envelope: &Envelope) {
         if let Some(past) = &envelope.past {
             if !past.is_within(envelope.number) {
                 self.refused.pasts += 1;
                 self.refused.last = Some((from, envelope.number));
             } else if let Some(last) = past.of(self.me)
-                && last.life != self.incarnation
+                && last.incarnation != self.incarnation
                 && last.number >= self.born
             {
-                self.outlived = Some(last.life);
+                self.outlived = Some(last.incarnation);
             }
         }
         self.past.receive(self.number, envelope);
@@ -437,7 +443,7 @@ impl Recorder {
         }
     }
 
-    /// Learns that a connection is gone, by the serial of what was sent on it and the life and serial of what came.
+    /// Learns that a connection is gone, by the serial of what was sent on it and the incarnation and serial of what came.
     pub fn handle_ended(
         &mut self,
         now: Time,

@@ -37,7 +37,7 @@
 //! end learns of it later, or when it sends, or never.
 //!
 //! **Reset.** A node that is reset keeps what is on disk. What others sent to it stays on its way: datagrams arrive in its
-//! new life, and messages on connections it no longer knows are refused, which their sender learns. What it sent to itself
+//! new incarnation, and messages on connections it no longer knows are refused, which their sender learns. What it sent to itself
 //! is gone. The notice of a reset can be late or lost, so `resets` covers what `silent_resets` does.
 //!
 //! **Late starts.** A node may be down for a while (`late_starts`): before its first event that is a node which is not up yet.

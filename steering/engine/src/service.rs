@@ -70,7 +70,7 @@ pub trait Service:
     /// What survives a reset; `()` for a service that keeps nothing.
     type Disk: Clone + Debug + Serialize + DeserializeOwned + Send + Sync + 'static;
 
-    /// Boots a node: with nothing on its first start, with what its last life left on disk after a reset.
+    /// Boots a node: with nothing on its first start, with what its last incarnation left on disk after a reset.
     fn start(cx: &mut Context<'_, Self>, disk: Option<Self::Disk>) -> Self;
 
     /// Handles a message.

@@ -108,7 +108,7 @@ pub use cost::STEPS_MAX;
 pub use diagnostic::{Complaint, DIAGNOSTICS_MAX, Diagnostic, Diagnostics, closest};
 pub use file::{FILE_BYTES_MAX, Kind, Mode, NAME_BYTES_MAX, PROPERTIES_MAX, PropertyFile};
 pub use scan::{EXPRESSION_BRACKETS_MAX, EXPRESSION_BYTES_MAX, EXPRESSION_TOKENS_MAX};
-pub use schema::Schema;
+pub use schema::{FieldType, Schema};
 pub use set::goals_from_text;
 pub use set::{CompiledProperty, Predicate, PropertySet, from_text};
 pub use syntax::EXPRESSION_DEPTH_MAX;

@@ -2,11 +2,85 @@
 
 use std::collections::BTreeMap;
 
+use serde::Serialize;
+
 use crate::serialize::{Needs, value_of};
 use crate::shape::{Record, Type, Words};
 use crate::trace::trace;
 use crate::value::{MappingKind, Value};
 use scry_engine::service::Service;
+
+/// What a field can hold, for services that say it at run time.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum FieldType {
+    /// Anything: it is not checked.
+    Any,
+    /// A truth value.
+    Bool,
+    /// An integer of any width.
+    Int,
+    /// A floating point number.
+    Double,
+    /// A text.
+    Text,
+    /// Bytes.
+    Bytes,
+    /// What is there, or `null`.
+    Optional(Box<FieldType>),
+    /// Any number of elements.
+    List(Box<FieldType>),
+    /// Values by key.
+    Map(Box<FieldType>, Box<FieldType>),
+    /// All of these fields.
+    Struct(BTreeMap<String, FieldType>),
+    /// One of these variants, with data or without.
+    Enum(BTreeMap<String, Option<FieldType>>),
+}
+
+impl FieldType {
+    fn into_type(self) -> Type {
+        let named = |fields: BTreeMap<String, Self>, variant| {
+            Type::Record(Record {
+                variant,
+                open: false,
+                fields: fields
+                    .into_iter()
+                    .map(|(name, of)| (name, of.into_type()))
+                    .collect(),
+            })
+        };
+        match self {
+            Self::Any => Type::Any,
+            Self::Bool => Type::Bool,
+            Self::Int => Type::Int,
+            Self::Double => Type::Double,
+            Self::Text => Type::TEXT,
+            Self::Bytes => Type::Bytes,
+            Self::Optional(of) => of.into_type().join(Type::Null),
+            Self::List(of) => Type::list(of.into_type()),
+            Self::Map(key, value) => {
+                Type::Map(Box::new(key.into_type()), Box::new(value.into_type()))
+            }
+            Self::Struct(fields) => named(fields, false),
+            Self::Enum(variants) => {
+                let (mut words, mut with_data) = (Vec::new(), BTreeMap::new());
+                for (name, content) in variants {
+                    if let Some(content) = content {
+                        with_data.insert(name, content);
+                    } else {
+                        words.push(name);
+                    }
+                }
+                let word = |name| Type::Text(Some([name].into()));
+                let words = words.into_iter().map(word).fold(Type::Never, Type::join);
+                match with_data.is_empty() {
+                    true => words,
+                    false => words.join(named(with_data, true)),
+                }
+            }
+        }
+    }
+}
 
 /// The shape of a service's state, which expressions are checked against.
 #[derive(Clone, Debug)]
@@ -41,9 +115,31 @@ impl Schema {
         }
     }
 
+    /// Takes the shape as it is told, for a service whose types are known only at run time: the fields of its state, and the
+    /// names of its timers. What its states hold is found under these names as they are serialized; see
+    /// [`kind`](scry_engine::kind).
+    pub fn told(
+        fields: impl IntoIterator<Item = (String, FieldType)>,
+        timers: impl IntoIterator<Item = String>,
+    ) -> Self {
+        let fields = fields.into_iter().map(|(name, of)| (name, of.into_type()));
+        Self {
+            state: Record {
+                variant: false,
+                open: false,
+                fields: fields.collect(),
+            },
+            timers: Some(timers.into_iter().collect()),
+            is_struct: true,
+        }
+    }
+
     /// Adds what states show of the parts that their type did not tell.
     #[must_use]
-    pub fn with_samples<'s, S: Service>(mut self, states: impl IntoIterator<Item = &'s S>) -> Self {
+    pub fn with_samples<'s, S: Serialize + 's>(
+        mut self,
+        states: impl IntoIterator<Item = &'s S>,
+    ) -> Self {
         let told_nothing = self.state.open && self.state.fields.is_empty();
         let mut all_structs = true;
         let mut known = Type::Record(self.state);

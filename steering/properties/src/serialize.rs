@@ -6,6 +6,7 @@ use std::fmt::{self, Debug, Display};
 use serde::ser::{self, Serialize, Serializer};
 
 use crate::value::{Double, MappingKind, Value};
+use scry_engine::kind::{RECORD, VARIANT};
 
 /// Which parts of a state are read. What is not needed is never serialised.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -41,7 +42,9 @@ impl Needs {
 
 /// Serialises what is needed of a state. A state that refuses is unknown.
 pub(crate) fn value_of<T: Serialize>(state: &T, needs: &Needs) -> Value {
-    state.serialize(ToValue { needs }).unwrap_or(Value::Unknown)
+    state
+        .serialize(ToValue::of(needs))
+        .unwrap_or(Value::Unknown)
 }
 
 /// Returns the name properties know a timer by: the variant's name of an enum, else its debug form.
@@ -58,6 +61,8 @@ pub(crate) fn timer_name<T: Serialize + Debug>(timer: &T) -> Value {
 
 struct ToValue<'n> {
     needs: &'n Needs,
+    /// What a map is, if names that are known only at run time make it one of those.
+    map: MappingKind,
 }
 
 /// Collects the parts of a list, a map or a variant.
@@ -87,6 +92,13 @@ impl ser::Error for ToValueError {
 }
 
 impl<'n> ToValue<'n> {
+    fn of(needs: &'n Needs) -> Self {
+        Self {
+            needs,
+            map: MappingKind::Map,
+        }
+    }
+
     fn builder(self, kind: MappingKind, variant: Option<&'static str>) -> Builder<'n> {
         let needs = match variant {
             Some(variant) => self.needs.of(variant).unwrap_or(self.needs),
@@ -106,8 +118,7 @@ impl<'n> ToValue<'n> {
 impl Builder<'_> {
     fn item<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), ToValueError> {
         // The elements of a list are read whole.
-        self.items
-            .push(value.serialize(ToValue { needs: &Needs::All })?);
+        self.items.push(value.serialize(ToValue::of(&Needs::All))?);
         Ok(())
     }
 
@@ -119,7 +130,7 @@ impl Builder<'_> {
         };
         if let Some(needs) = needs {
             self.entries
-                .push((key, value.serialize(ToValue { needs })?));
+                .push((key, value.serialize(ToValue::of(needs))?));
         }
         Ok(())
     }
@@ -222,10 +233,15 @@ impl<'n> Serializer for ToValue<'n> {
 
     fn serialize_newtype_struct<T: Serialize + ?Sized>(
         self,
-        _name: &'static str,
+        name: &'static str,
         value: &T,
     ) -> Result<Value, ToValueError> {
-        value.serialize(self)
+        let map = match name {
+            VARIANT => MappingKind::Variant,
+            RECORD => MappingKind::Struct,
+            _ => self.map,
+        };
+        value.serialize(ToValue { map, ..self })
     }
 
     fn serialize_newtype_variant<T: Serialize + ?Sized>(
@@ -267,7 +283,8 @@ impl<'n> Serializer for ToValue<'n> {
     }
 
     fn serialize_map(self, _len: Option<usize>) -> Result<Builder<'n>, ToValueError> {
-        Ok(self.builder(MappingKind::Map, None))
+        let kind = self.map;
+        Ok(self.builder(kind, None))
     }
 
     fn serialize_struct(
@@ -344,7 +361,7 @@ impl ser::SerializeMap for Builder<'_> {
     type Error = ToValueError;
 
     fn serialize_key<T: Serialize + ?Sized>(&mut self, key: &T) -> Result<(), ToValueError> {
-        self.key = Some(key.serialize(ToValue { needs: &Needs::All })?);
+        self.key = Some(key.serialize(ToValue::of(&Needs::All))?);
         Ok(())
     }
 

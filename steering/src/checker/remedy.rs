@@ -1,11 +1,15 @@
 //! Filters against a violation, and the proof that one helps and does no harm (A-96…A-101).
 //!
 //! The events of the path that this node handles are candidates. By default they are tried by what they take from the
-//! service, the least first: hold or postpone something, lose a datagram, reset a connection, refuse a call; of those the
-//! narrower first, and then the later. Since most of these tries come to nothing and the time is short, one that is quickly
+//! service, the least first: have the last event looked at before it is handled, hold or postpone something, lose a datagram,
+//! reset a connection, refuse a call; of those the narrower first, and then the later. Since most of these tries come to nothing and the time is short, one that is quickly
 //! proved is sought before: at the earliest event, for all contents. It is taken if nothing better is found in time.
 //! `steering.order = "earliest"` is the paper's policy instead: the earliest event, and
 //! for each the narrowest filter; it holds no messages, and of what follows it asks only what is broken.
+//!
+//! What other nodes handle on the path is weighed too: where one of them has a filter that takes less than those of this node,
+//! the violation is for that node to prevent, and the agent leaves it to it if it does. Each node by itself would refuse
+//! what it can, although one of them need only be patient.
 //!
 //! A candidate acts on its event, stays in force, and what follows is searched, with everybody's reactions, at least as
 //! deep as the path and deep enough for the sender to try once more:
@@ -33,7 +37,7 @@ mod proof;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use scry_protocol::filter::{Filter, Mode};
+use scry_protocol::filter::{Action, Filter, Mode};
 use scry_protocol::limit::{NAME_BYTES_MAX, TEXT_BYTES_MAX};
 use scry_protocol::link::checker::Order;
 use scry_protocol::{FilterId, NodeId, ViolationId};
@@ -67,6 +71,19 @@ pub struct Remedies {
     pub unhelpful: String,
     /// The node of the first event that could be steered, if it is another.
     pub neighbor: Option<NodeId>,
+    /// Another node with a filter that is proved too and takes less than those here.
+    pub elsewhere: Option<NodeId>,
+}
+
+/// What came of trying candidates.
+#[derive(Debug, Default)]
+struct Choice {
+    /// The best filter of this node.
+    own: Option<NodeFilter>,
+    /// The node with a better one.
+    elsewhere: Option<NodeId>,
+    /// What speaks against the candidates of this node.
+    reasons: Vec<String>,
 }
 
 /// How much of the time for proofs may be used.
@@ -88,6 +105,8 @@ pub(crate) struct Prover<'a, S: Service> {
     pub(crate) nodes: &'a [NodeId],
     pub(crate) path: &'a [Step<S>],
     pub(crate) order: Order,
+    /// Whether nodes can look before they handle an event.
+    pub(crate) checks: bool,
     /// How well clocks and timers are kept.
     pub(crate) clock: Clock,
     pub(crate) bytes_max: u64,
@@ -113,12 +132,18 @@ impl<S: Service> Prover<'_, S> {
             neighbor,
             ..Remedies::default()
         };
-        match self.choose() {
-            Ok(rule) => {
+        let Choice {
+            own,
+            elsewhere,
+            reasons,
+        } = self.choose();
+        remedies.elsewhere = elsewhere;
+        match own {
+            Some(rule) => {
                 remedies.words.push(words(&rule));
                 remedies.filters.push(self.filter(rule, violation));
             }
-            Err(reasons) => {
+            None => {
                 remedies.unhelpful = match (self.path.is_empty(), reasons.is_empty()) {
                     (true, _) => "it is broken already".to_owned(),
                     (_, true) => {
@@ -131,41 +156,92 @@ impl<S: Service> Prover<'_, S> {
         remedies
     }
 
-    /// Proves candidates one after the other, and returns the first that is proved, or what speaks against each.
-    fn choose(&mut self) -> Result<NodeFilter, Vec<String>> {
-        let candidates = candidates::<S>(self.me, self.path, self.order);
+    /// Proves candidates one after the other until one is proved. If that is another node's, the best that was proved of
+    /// this node's goes with it.
+    fn choose(&mut self) -> Choice {
+        let checked = self.checks.then_some(self.nodes);
+        let candidates = candidates::<S>(self.me, self.path, self.order, checked);
         let mut judged = match self.order {
             Order::LeastHarm => self.secure(&candidates),
             Order::Earliest => BTreeMap::new(),
         };
-        let mut reasons = Vec::new();
+        let proved = |(at, verdict): (&usize, &Judged)| {
+            let rule = || candidates[*at].rule.clone();
+            verdict.is_ok().then(rule)
+        };
+        let secured = judged.iter().find_map(proved);
+        let mut choice = Choice::default();
         // Proved, but the danger does not pass: it has to wait for its place in the order.
         let mut standstill: Option<NodeFilter> = None;
-        for (at, candidate) in candidates.into_iter().enumerate() {
-            let Candidate { rule, harm, .. } = &candidate;
+        let mut standstills = Vec::new();
+        for (at, candidate) in candidates.iter().enumerate() {
+            let Candidate { rule, harm, .. } = candidate;
             if *harm > Harm::Standstill
                 && let Some(rule) = standstill.take()
             {
-                return Ok(rule);
+                return self.chosen(rule, secured, choice);
             }
             let verdict = judged.remove(&at);
-            match verdict.unwrap_or_else(|| self.judge(&candidate)) {
+            match verdict.unwrap_or_else(|| self.judge(candidate)) {
                 Ok(Danger::Lasts) if self.order == Order::LeastHarm && *harm == Harm::Delay => {
+                    standstills.push(rule.clone());
                     standstill.get_or_insert_with(|| rule.clone());
                 }
-                Ok(_) => return Ok(candidate.rule),
-                Err(reason) => reasons.push(format!("{}: {reason}", words(rule))),
+                Ok(_) => {
+                    // What was tried of this node's own speaks for leaving it to the other.
+                    for (at, verdict) in &judged {
+                        let reason = verdict.as_ref().err();
+                        let words = words(&candidates[*at].rule);
+                        let reason = reason.map(|reason| format!("{words}: {reason}"));
+                        choice.reasons.extend(reason);
+                    }
+                    let own = standstills.into_iter().find(|rule| rule.node == self.me);
+                    return self.chosen(rule.clone(), secured.or(own), choice);
+                }
+                Err(reason) if rule.node == self.me => {
+                    choice.reasons.push(format!("{}: {reason}", words(rule)));
+                }
+                Err(_) => {}
             }
         }
-        standstill.ok_or(reasons)
+        match standstill {
+            Some(rule) => self.chosen(rule, secured, choice),
+            None => choice,
+        }
+    }
+
+    fn chosen(&self, rule: NodeFilter, second: Option<NodeFilter>, choice: Choice) -> Choice {
+        match rule.node == self.me {
+            true => Choice {
+                // Whoever comes last has to look, too.
+                elsewhere: match rule.action {
+                    Action::Check => self.path.last().map(|step| step.node),
+                    _ => None,
+                }
+                .filter(|&node| node != self.me),
+                own: Some(rule),
+                ..choice
+            },
+            false => Choice {
+                own: second,
+                elsewhere: Some(rule.node),
+                ..choice
+            },
+        }
     }
 
     /// Proves something in half of the time, and returns what was judged, by place: with the earliest event the most of the
     /// path is gone, and with all contents the sender need not be followed into other words, so that such a filter is
     /// proved soonest.
     fn secure(&mut self, candidates: &[Candidate]) -> BTreeMap<usize, Judged> {
-        let mut order: Vec<(usize, &Candidate)> = candidates.iter().enumerate().collect();
-        order.sort_by_key(|(_, candidate)| (candidate.at, candidate.is_narrow()));
+        let own = |(_, candidate): &(usize, &Candidate)| candidate.rule.node == self.me;
+        let mut order: Vec<(usize, &Candidate)> =
+            candidates.iter().enumerate().filter(own).collect();
+        // What only looks is as good as proved.
+        order.sort_by_key(|(_, candidate)| {
+            let acts = candidate.harm != Harm::Check;
+            (acts, candidate.at, candidate.is_narrow())
+        });
         let mut judged = BTreeMap::new();
         self.time = ProofTime::Half;
         for (at, candidate) in order {

@@ -17,7 +17,7 @@ use seccompiler::{
 
 /// The environment variable that bounds the process's memory, in bytes of address space.
 pub const MEMORY_VARIABLE: &str = "SCRY_CHECKER_MEMORY_BYTES";
-/// The environment variable that bounds the process's time on the processor, in seconds over its life.
+/// The environment variable that bounds the process's time on the processor, in seconds over its incarnation.
 pub const PROCESSOR_VARIABLE: &str = "SCRY_CHECKER_CPU_SECONDS";
 
 /// Closes the sandbox around this process, and returns what could not be closed, in words.

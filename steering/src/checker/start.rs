@@ -4,9 +4,9 @@
 //! Connections come from what each end remembers of them:
 //!
 //! - An end that remembers a connection has it open, whether or not the other end does.
-//! - If the other end, in the same life that used the connection, no longer has it, it has closed it, and the close is
+//! - If the other end, in the same incarnation that used the connection, no longer has it, it has closed it, and the close is
 //!   on its way.
-//! - If the other end has begun another life since, the connection is stale: nobody has been told.
+//! - If the other end has begun another incarnation since, the connection is stale: nobody has been told.
 //!
 //! Messages in flight come from the channel state. Left out are those that an earlier incarnation of the receiver may have
 //! received (delivering a message twice would predict what cannot happen; missing one only predicts less), those whose
@@ -515,7 +515,7 @@ fn receiving(
         })
 }
 
-/// Tells whether the other end of a connection had it in its present life, and has it no more.
+/// Tells whether the other end of a connection had it in its present incarnation, and has it no more.
 fn is_closed_by_peer(members: &Members, me: NodeId, end: &StreamEnd) -> bool {
     let Some(peer) = members.get(&end.peer) else {
         return false;

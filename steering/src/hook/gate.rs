@@ -65,6 +65,9 @@ pub enum Verdict {
     Refuse(FilterId),
     /// The message is kept, and offered again once [`Request::Ended`](crate::hook::Request::Ended) names the filter.
     Hold(FilterId),
+    /// Its handler runs unless the event breaks a property together with the states that neighbors have now. A host that does
+    /// not try events before it handles them runs it.
+    Check(FilterId),
 }
 
 impl Verdict {
@@ -75,6 +78,7 @@ impl Verdict {
             Action::Postpone => Self::Postpone(filter),
             Action::Refuse => Self::Refuse(filter),
             Action::Hold => Self::Hold(filter),
+            Action::Check => Self::Check(filter),
         }
     }
 
@@ -86,7 +90,8 @@ impl Verdict {
             | Self::Reset(filter)
             | Self::Postpone(filter)
             | Self::Refuse(filter)
-            | Self::Hold(filter) => Some(filter),
+            | Self::Hold(filter)
+            | Self::Check(filter) => Some(filter),
         }
     }
 }
@@ -130,7 +135,7 @@ impl Gate {
 
     /// Decides about an event before its handler runs.
     ///
-    /// Of several filters that mean the event, the oldest that acts decides.
+    /// Of several filters that mean the event, the oldest that acts decides; those that have it checked come last.
     #[inline]
     pub fn admit(&mut self, occurrence: &Occurrence<'_>) -> Verdict {
         self.count_event();
@@ -168,7 +173,18 @@ impl Gate {
                 return verdict;
             }
         }
-        Verdict::Run
+        // To check takes nothing from the service by itself, so there is nothing to count and to limit.
+        match table.checking(occurrence) {
+            Some(armed) if !armed.is_over(self.shared.now_ms()) => Verdict::Check(armed.filter.id),
+            _ => Verdict::Run,
+        }
+    }
+
+    /// Returns the property for whose sake a filter is in force.
+    pub(super) fn property_of(&mut self, filter: FilterId) -> Option<String> {
+        let filters = self.table.load().filters();
+        let mut filters = filters.filter(|installed| installed.id == filter);
+        Some(filters.next()?.property.clone())
     }
 }
 

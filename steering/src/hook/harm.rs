@@ -51,6 +51,8 @@ impl HarmCounts {
             }
             Action::Refuse => self.note(property, Kept::Refused),
             Action::Postpone | Action::Hold => self.note(property, Kept::Delayed),
+            // What is refused then is counted as a veto.
+            Action::Check => {}
         }
     }
 

@@ -96,7 +96,7 @@ impl Armed {
     /// Meets an event it means.
     pub(super) fn strike(&self, now_ms: u64, acts: bool, disarm: &Disarm) -> Struck {
         let struck = |strike, ends| Struck { strike, ends };
-        if now_ms >= self.ends_at_ms || (acts && self.is_spent()) {
+        if self.is_over(now_ms) || (acts && self.is_spent()) {
             return struck(Strike::Over, true);
         }
         let watched = |ends| {
@@ -118,6 +118,11 @@ impl Armed {
         let acts = self.acts.fetch_add(1, Ordering::Relaxed) + 1;
         let hits = self.hits.fetch_add(1, Ordering::Relaxed) + 1;
         struck(Strike::Acted { hits }, acts >= self.filter.hits_max)
+    }
+
+    /// Tells whether its time is over.
+    pub(super) fn is_over(&self, now_ms: u64) -> bool {
+        now_ms >= self.ends_at_ms
     }
 
     /// Tells whether a hit is worth a frame of its own.
@@ -296,7 +301,7 @@ impl Leases {
         }
         self.end(
             |armed| {
-                if now_ms >= armed.ends_at_ms {
+                if armed.is_over(now_ms) {
                     Some(FilterEnd::Lapsed)
                 } else {
                     armed.is_spent().then_some(FilterEnd::HitsUsed)

@@ -1,16 +1,16 @@
-//! Checkpoint numbers and incarnations over restarts: a new life begins above every number its earlier incarnations had, and after
+//! Checkpoint numbers and incarnations over restarts: a new incarnation begins above every number its earlier incarnations had, and after
 //! all of them.
 //!
 //! With a file, numbers are reserved in blocks: the file holds the first number that is not reserved, which is where the
-//! next life begins, and the present incarnation, after which the next one comes. It is written before a number beyond it
+//! next incarnation begins, and the present incarnation, after which the next one comes. It is written before a number beyond it
 //! is used, so about once in [`RESERVED`] checkpoints, or when a peer is ahead by as much; that is the one moment the event
 //! path touches a disk, and only of hosts that keep one. It survives the end of the process, not of the machine's power.
 //!
 //! What the file says is checked: it carries a check of its own, and a number that not everybody would follow
 //! is not believed. Then the number begins above the time of day, and the incarnation after the stored one.
 //!
-//! Without a file, a life begins with the time of day in both: to be passed by then, an earlier incarnation would have had to take a
-//! thousand checkpoints a second all its life, or its clock to be set back. If it was, its agent or the first message of a
+//! Without a file, an incarnation begins with the time of day in both: to be passed by then, an earlier incarnation would have had to take a
+//! thousand checkpoints a second all its incarnation, or its clock to be set back. If it was, its agent or the first message of a
 //! peer that remembers lifts the number, and the hook begins an incarnation after the one that is remembered
 //! (`Recorder::renew`). Part of every incarnation is chance, so that none is had twice.
 
@@ -26,7 +26,7 @@ const RESERVED: u64 = 4096;
 /// The longest file that is one.
 const FILE_BYTES_MAX: u64 = 256;
 
-/// Where a life's numbers end, for the next to begin there.
+/// Where an incarnation's numbers end, for the next to begin there.
 #[derive(Debug)]
 pub(super) struct Numbers {
     path: Option<PathBuf>,
@@ -47,7 +47,7 @@ pub(super) struct Stored {
 }
 
 impl Numbers {
-    /// Decides the number a life begins with, at least the given one, and which life it is: the given one unless the file
+    /// Decides the number an incarnation begins with, at least the given one, and which incarnation it is: the given one unless the file
     /// knows of others; then one after those, by chance.
     pub(super) fn begin(
         path: Option<PathBuf>,
@@ -95,12 +95,12 @@ impl Numbers {
         numbers
     }
 
-    /// Returns the number this life begins with.
+    /// Returns the number this incarnation begins with.
     pub(super) fn born(&self) -> CheckpointNumber {
         self.born
     }
 
-    /// Returns which life this is.
+    /// Returns which incarnation this is.
     pub(super) fn incarnation(&self) -> Incarnation {
         self.incarnation
     }
@@ -118,7 +118,7 @@ impl Numbers {
         self.reserve(born);
     }
 
-    /// Sees to it that no later life begins with this number or a lower one.
+    /// Sees to it that no later incarnation begins with this number or a lower one.
     pub(super) fn reserve(&mut self, number: CheckpointNumber) {
         let Some(path) = &self.path else {
             return;
@@ -156,19 +156,19 @@ pub(super) fn parse(text: &str) -> Option<Stored> {
             bound: number(bound)?,
             incarnation: None,
         }),
-        [bound, life, check] => {
+        [bound, incarnation, check] => {
             let stored = Stored {
                 bound: number(bound)?,
-                incarnation: Some(Incarnation::new(life.parse().ok()?)),
+                incarnation: Some(Incarnation::new(incarnation.parse().ok()?)),
             };
-            (check == check_of(bound, life)).then_some(stored)
+            (check == check_of(bound, incarnation)).then_some(stored)
         }
         _ => None,
     }
 }
 
-fn check_of(bound: &str, life: &str) -> String {
-    let digest = Digest::of(format!("{bound} {life}").as_bytes()).to_string();
+fn check_of(bound: &str, incarnation: &str) -> String {
+    let digest = Digest::of(format!("{bound} {incarnation}").as_bytes()).to_string();
     digest.chars().take(16).collect()
 }
 
@@ -179,8 +179,8 @@ pub(super) fn write(
     incarnation: Incarnation,
 ) -> io::Result<()> {
     let beside = path.with_extension("new");
-    let (bound, life) = (bound.get().to_string(), incarnation.get().to_string());
-    let check = check_of(&bound, &life);
-    std::fs::write(&beside, format!("{bound} {life} {check}\n"))?;
+    let (bound, incarnation) = (bound.get().to_string(), incarnation.get().to_string());
+    let check = check_of(&bound, &incarnation);
+    std::fs::write(&beside, format!("{bound} {incarnation} {check}\n"))?;
     std::fs::rename(&beside, path)
 }

@@ -37,7 +37,7 @@ pub(super) struct Shared {
     /// The host's checkpoint number, for the next hello.
     pub(super) number: AtomicU64,
     /// The host's incarnation and the number it began with, for the next hello.
-    life: Mutex<(Incarnation, CheckpointNumber)>,
+    incarnation: Mutex<(Incarnation, CheckpointNumber)>,
     pub(super) closing: AtomicBool,
     /// What forbids steering here.
     held: AtomicU8,
@@ -108,7 +108,7 @@ impl Shared {
             counts: Counts::default(),
             asked: AtomicBool::new(false),
             number: AtomicU64::new(0),
-            life: Mutex::default(),
+            incarnation: Mutex::default(),
             closing: AtomicBool::new(false),
             held: AtomicU8::new(Held::default().into()),
             switches: Mutex::default(),
@@ -128,12 +128,12 @@ impl Shared {
     }
 
     /// Returns the host's incarnation, and the number it began with.
-    pub(super) fn life(&self) -> (Incarnation, CheckpointNumber) {
-        *lock(&self.life)
+    pub(super) fn incarnation(&self) -> (Incarnation, CheckpointNumber) {
+        *lock(&self.incarnation)
     }
 
-    pub(super) fn set_life(&self, incarnation: Incarnation, born: CheckpointNumber) {
-        *lock(&self.life) = (incarnation, born);
+    pub(super) fn set_incarnation(&self, incarnation: Incarnation, born: CheckpointNumber) {
+        *lock(&self.incarnation) = (incarnation, born);
     }
 
     /// Leaves a frame for the socket's thread, or drops and counts it.

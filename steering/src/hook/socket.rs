@@ -137,7 +137,7 @@ impl Thread {
         self.look_for_kill_file();
         let number = self.shared.number.load(Ordering::Acquire);
         self.hello.number = CheckpointNumber::new(number).unwrap_or(CheckpointNumber::MAX);
-        (self.hello.incarnation, self.hello.born) = self.shared.life();
+        (self.hello.incarnation, self.hello.born) = self.shared.incarnation();
         self.shared.outbox().attach(self.hello.clone().into());
         let mut link = Link {
             shared: self.shared.clone(),

@@ -7,7 +7,7 @@ use std::hash::Hasher;
 use std::sync::Arc;
 
 use rustc_hash::FxHasher;
-use scry_protocol::filter::{Filter, Matcher, Mode};
+use scry_protocol::filter::{Action, Filter, Matcher, Mode};
 use scry_protocol::{Digest, NodeId};
 
 use crate::hook::gate::Occurrence;
@@ -27,6 +27,8 @@ pub(super) struct Table {
     buckets: Box<[(u32, u32)]>,
     /// By bucket, then by filter id.
     slots: Box<[Slot]>,
+    /// Those that have events checked, whoever these come from: what one sender can cause, others can, too.
+    checks: Box<[Arc<Armed>]>,
 }
 
 /// One filter in force.
@@ -47,9 +49,21 @@ impl Table {
     /// Lays out the filters that concern this node and may do something in this mode.
     pub(super) fn build(me: NodeId, mode: Mode, armed: &[Arc<Armed>]) -> Self {
         let mut kinds = [0; 4];
+        let checks = |armed: &&Arc<Armed>| {
+            let Filter { action, .. } = armed.filter;
+            action == Action::Check && armed.filter.mode.min(mode) == Mode::Steer
+        };
+        let checking = armed.iter().filter(checks).filter(|armed| {
+            let meant = keys(me, &armed.filter);
+            meant.is_some_and(|(kind, ..)| {
+                kinds[word(kind)] |= bit(kind);
+                true
+            })
+        });
+        let checking: Box<[Arc<Armed>]> = checking.cloned().collect();
         let mut slots: Vec<Slot> = armed
             .iter()
-            .filter(|armed| armed.filter.mode.min(mode) > Mode::Off)
+            .filter(|armed| armed.filter.mode.min(mode) > Mode::Off && !checks(armed))
             .filter_map(|armed| {
                 let (kind, key, content) = keys(me, &armed.filter)?;
                 kinds[word(kind)] |= bit(kind);
@@ -76,12 +90,31 @@ impl Table {
             kinds,
             buckets: buckets.into(),
             slots: slots.into(),
+            checks: checking,
         }
+    }
+
+    /// Returns the filters in force.
+    pub(super) fn filters(&self) -> impl Iterator<Item = &Filter> {
+        let slots = self.slots.iter().map(|slot| &slot.armed);
+        slots.chain(&self.checks).map(|armed| &armed.filter)
+    }
+
+    /// Returns the filter that has events like this one checked, if one does.
+    pub(super) fn checking(&self, occurrence: &Occurrence<'_>) -> Option<&Armed> {
+        let is_like = |armed: &&Arc<Armed>| match (&armed.filter.matcher, occurrence) {
+            (Matcher::Message { kind, .. }, Occurrence::Message { kind: k, .. })
+            | (Matcher::Timer { kind, .. }, Occurrence::Timer { kind: k, .. })
+            | (Matcher::Call { kind, .. }, Occurrence::Call { kind: k, .. }) => kind == k,
+            (Matcher::Disconnect { .. }, Occurrence::Disconnect { .. }) => true,
+            _ => false,
+        };
+        self.checks.iter().find(is_like).map(|armed| &**armed)
     }
 
     /// Returns how many filters are in force.
     pub(super) fn len(&self) -> usize {
-        self.slots.len()
+        self.slots.len() + self.checks.len()
     }
 
     /// Returns the filters that mean this event, by rising id.
@@ -195,7 +228,6 @@ fn bit(kind: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use scry_protocol::filter::Action;
     use scry_protocol::{FilterId, ViolationId};
 
     use super::*;

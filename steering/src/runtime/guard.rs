@@ -135,6 +135,12 @@ pub trait Guard<S: Service>: Send {
         None
     }
 
+    /// Tells whether a property is about several nodes, so that neighbors have a say in it.
+    fn is_shared(&self, property: &str) -> bool {
+        let _ = property;
+        true
+    }
+
     /// Returns how long an event may be held at most, in milliseconds.
     fn hold_ms_max(&self) -> u64 {
         0

@@ -302,7 +302,7 @@ impl<S: Service> Node<S> {
             content: Vec::new(),
             framed: Vec::new(),
         };
-        node.begin_life();
+        node.begin_incarnation();
         node.count_event();
         match node.perform(effects) {
             Ok(()) => {

@@ -37,7 +37,7 @@ pub(super) enum Standing {
     Fresh,
     /// Both ways.
     Open,
-    /// The life that had it is over. It is reset as soon as something comes.
+    /// The incarnation that had it is over. It is reset as soon as something comes.
     Forgotten,
     /// This end closed it, what was sent before is on its way, and nothing that comes matters.
     Closing,
@@ -127,6 +127,8 @@ pub(super) struct Streams {
     /// new connection for one of that.
     first_serial: u32,
     forgotten: VecDeque<Key>,
+    /// Whether the news of a lost connection was ever kept from the service: mostly not, and then nobody need look.
+    keeps_news: bool,
     passable: BTreeMap<NodeId, watch::Sender<bool>>,
     tasks: JoinSet<()>,
     arrivals: mpsc::Sender<Arrival>,
@@ -153,6 +155,7 @@ impl Streams {
             serials: BTreeMap::new(),
             first_serial,
             forgotten: VecDeque::new(),
+            keeps_news: false,
             passable: BTreeMap::new(),
             tasks: JoinSet::new(),
             arrivals,
@@ -166,9 +169,21 @@ impl Streams {
         self.ends.get_mut(&key)
     }
 
-    /// Returns the connection to send on: the youngest, since a peer that forgot an older one knows this one.
-    pub(super) fn youngest(&self, peer: NodeId) -> Option<Key> {
-        self.open.get(&peer)?.last().copied()
+    /// Returns the connection to send on: the youngest, since a peer that forgot an older one knows this one; none if that is
+    /// lost, and the news of it is kept from the service.
+    pub(super) fn to_send_on(&self, peer: NodeId) -> Option<Key> {
+        let key = self.open.get(&peer)?.last().copied()?;
+        let is_lost = self.keeps_news && self.ends.get(&key).is_some_and(End::keeps_news);
+        (!is_lost).then_some(key)
+    }
+
+    /// Keeps what came first on a connection, with all that follows it, until it may run.
+    pub(super) fn hold_back(&mut self, key: Key, what: Waiting, hold: Hold) {
+        if let Some(end) = self.ends.get_mut(&key) {
+            end.put_back(what);
+            end.held = Some(hold);
+            self.keeps_news |= end.keeps_news();
+        }
     }
 
     /// Opens a connection. `sending` is the serial its messages are stamped with.
@@ -349,9 +364,13 @@ impl Streams {
         gone
     }
 
-    /// Ends a life: its open connections are reset, or kept without memory of them if nobody is to be told. Returns
+    /// Ends an incarnation: its open connections are reset, or kept without memory of them if nobody is to be told. Returns
     /// those of the latter on which something waits.
-    pub(super) fn end_life(&mut self, notice: bool, is_cut: impl Fn(NodeId) -> bool) -> Vec<Key> {
+    pub(super) fn end_incarnation(
+        &mut self,
+        notice: bool,
+        is_cut: impl Fn(NodeId) -> bool,
+    ) -> Vec<Key> {
         let peers: Vec<NodeId> = self.open.keys().copied().collect();
         for peer in peers {
             self.break_with(peer, !notice || is_cut(peer));
@@ -526,8 +545,14 @@ impl Streams {
 }
 
 impl End {
+    /// Tells whether it is lost, and the service is not to know yet.
+    fn keeps_news(&self) -> bool {
+        matches!(self.held, Some(Hold::Filter(_) | Hold::Postponed))
+            && self.waiting.front().is_some_and(Waiting::is_end)
+    }
+
     /// Puts something before all that waits.
-    pub(super) fn put_back(&mut self, what: Waiting) {
+    fn put_back(&mut self, what: Waiting) {
         self.waiting_bytes += what.bytes_len();
         self.waiting.push_front(what);
     }

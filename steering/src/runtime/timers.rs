@@ -8,7 +8,7 @@ use tokio::time::Instant;
 /// A postponed timer waits at least so long, or one armed with no delay would keep the node busy with being postponed.
 const POSTPONE_MIN: Duration = Duration::from_millis(1);
 
-/// The timers of one life of a node.
+/// The timers of one incarnation of a node.
 #[derive(Debug)]
 pub(super) struct Timers<T> {
     armed: BTreeMap<T, (Instant, Duration)>,

@@ -42,7 +42,7 @@ pub struct Hello {
     pub version: u8,
     /// Who opens it.
     pub from: NodeId,
-    /// Which life of that node.
+    /// Which incarnation of that node.
     pub incarnation: Incarnation,
     /// Whom it takes the other end for.
     pub to: NodeId,

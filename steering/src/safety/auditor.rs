@@ -152,9 +152,9 @@ impl<S: Service> Auditor<S> {
     }
 }
 
-fn spawn(life: Box<dyn FnOnce() + Send>) -> std::io::Result<()> {
+fn spawn(work: Box<dyn FnOnce() + Send>) -> std::io::Result<()> {
     let thread = thread::Builder::new().name("scry-audit".to_owned());
-    thread.spawn(life).map(drop)
+    thread.spawn(work).map(drop)
 }
 
 fn serve<S: Service>(

@@ -99,7 +99,7 @@ impl Forker {
     pub(super) fn run<T: Serialize + DeserializeOwned>(
         &mut self,
         deadline: Duration,
-        life: impl FnOnce() -> T,
+        work: impl FnOnce() -> T,
     ) -> Result<T, CheckError> {
         let begun = Instant::now();
         self.leaving.retain(|&child| !has_left(child));
@@ -109,7 +109,7 @@ impl Forker {
             // Whoever made it may be gone by the time it would be ended for being late.
             end_by_alarm();
             live_at_most(deadline.saturating_add(ORPHAN_MAX));
-            if let Ok(bytes) = framed(&life()) {
+            if let Ok(bytes) = framed(&work()) {
                 // Nothing is left to be done if the parent does not listen any more.
                 let _ = writer.write_all(&bytes);
             }
@@ -141,7 +141,7 @@ impl Drop for Forker {
 
 /// Forks a child that runs `life` and ends. In the child this never returns, and never unwinds into what the parent was
 /// doing.
-pub(super) fn spawn(life: impl FnOnce()) -> nix::Result<Pid> {
+pub(super) fn spawn(work: impl FnOnce()) -> nix::Result<Pid> {
     // SAFETY: the child only computes on its copy of this process's memory, writes to descriptors made for it and calls
     // `_exit`. libc's own fork keeps its allocator usable; a lock of another thread that is found taken is ended by the
     // deadline.
@@ -149,7 +149,7 @@ pub(super) fn spawn(life: impl FnOnce()) -> nix::Result<Pid> {
         ForkResult::Parent { child } => Ok(child),
         ForkResult::Child => {
             // A property may panic; that this child says nothing is how its parent learns of it.
-            let _ = in_silence(|| std::panic::catch_unwind(AssertUnwindSafe(life)));
+            let _ = in_silence(|| std::panic::catch_unwind(AssertUnwindSafe(work)));
             // SAFETY: ends the process at once, which is all that is wanted of it.
             unsafe { libc::_exit(0) }
         }

@@ -207,10 +207,10 @@ impl Vetting {
     }
 }
 
-/// The life of a child, whatever the service.
+/// What a child does, whatever the service.
 type TryAll<'a> = dyn Fn(&[&Raw], &[Spot]) -> Vec<Trouble> + 'a;
 
-/// The life of a child.
+/// What a child does.
 fn try_all<S: Service>(waiting: &[&Raw], properties: &[Property<S>], bad: &[Spot]) -> Vec<Trouble> {
     let mut troubles = Vec::new();
     for neighbor in waiting {

@@ -104,6 +104,55 @@ fn what_happens_elsewhere_is_for_the_neighbor() {
 }
 
 #[test]
+fn what_takes_less_elsewhere_is_left_to_that_node() {
+    // Node 1 can only refuse the call; node 0 can do without the datagram that comes of it.
+    let at_caller = run::<Pupil>(&job(&tell(Story::Far), 1));
+    let found = at_caller.found();
+    assert_eq!(found[0].elsewhere, Some(NodeId::new(0)));
+    assert_eq!(shown(&found[0].remedies[0]), "refuse call Go", "if not");
+    let at_receiver = run::<Pupil>(&job(&tell(Story::Far), 0));
+    let found = at_receiver.found();
+    assert_eq!(found[0].elsewhere, None);
+    assert_eq!(shown(&found[0].remedies[0]), "drop this Again n1->n0");
+    // The paper's policy knows only the node itself.
+    let papers = run::<Pupil>(&earliest(job(&tell(Story::Far), 1)));
+    assert_eq!(papers.found()[0].elsewhere, None);
+}
+
+/// The same where nodes can look before they handle an event.
+fn with_checks(story: Story, by: u32) -> Job {
+    Job {
+        checks: true,
+        ..job(&tell(story), by)
+    }
+}
+
+#[test]
+fn what_the_immediate_check_can_stop_needs_only_be_looked_at() {
+    let check = |story| remedy_of(with_checks(story, 1));
+    assert_eq!(check(Story::Timer).as_deref(), Ok("check timer Tick"));
+    assert_eq!(check(Story::Call).as_deref(), Ok("check call Go"));
+    // Every try is looked at, in whatever words.
+    assert_eq!(check(Story::Reworded).as_deref(), Ok("check Again n0->n1"));
+    // It is the last event that is looked at, wherever that is.
+    let far = run::<Pupil>(&with_checks(Story::Far, 1));
+    assert_eq!(far.found()[0].elsewhere, Some(NodeId::new(0)));
+}
+
+#[test]
+fn what_is_broken_all_the_same_if_an_event_is_refused_is_not_left_to_the_check() {
+    // The plea that comes instead is not looked at.
+    let reason = remedy_of(with_checks(Story::Insists, 1)).expect_err("there is another way");
+    assert!(
+        reason.contains("check Again at n1: it only puts it off"),
+        "{reason}"
+    );
+    // To refuse it resets the connection, which breaks something else.
+    let reason = remedy_of(with_checks(Story::Harm, 1));
+    assert_eq!(reason.as_deref(), Ok("hold First n0->n1"));
+}
+
+#[test]
 fn what_can_wait_is_held_before_anything_is_lost() {
     // Behind First on its connection waits what else would do harm; the paper's policy finds nothing.
     assert_eq!(least_harm(Story::Harm).as_deref(), Ok("hold First n0->n1"));

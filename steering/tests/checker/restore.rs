@@ -100,7 +100,7 @@ fn properties_that_cannot_be_read_are_told() {
 }
 
 #[test]
-fn what_a_former_life_may_have_received_is_left_out() {
+fn what_an_earlier_incarnation_may_have_received_is_left_out() {
     let state = tell(Story::Reworded);
     let mut snapshot = snapshot(&state, N1);
     replace(&mut snapshot, N1, |content| {

@@ -98,6 +98,7 @@ pub(crate) fn job<S: Service>(state: &Simulation<S>, by: u32) -> Job {
             violations_max: 16,
         },
         order: Order::LeastHarm,
+        checks: false,
         past_paths: Vec::new(),
         whole: true,
         modes: Vec::new(),
@@ -161,6 +162,7 @@ pub(crate) fn shown(filter: &Filter) -> String {
         Action::Postpone => "postpone",
         Action::Refuse => "refuse",
         Action::Hold => "hold",
+        Action::Check => "check",
     };
     let content = |content: &Option<_>| if content.is_some() { " this" } else { "" };
     match &filter.matcher {

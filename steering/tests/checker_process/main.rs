@@ -179,6 +179,7 @@ fn job(counts: bool) -> Job {
             violations_max: 8,
         },
         order: Order::LeastHarm,
+        checks: false,
         past_paths: Vec::new(),
         whole: true,
         modes: Vec::new(),

@@ -43,7 +43,7 @@ async fn a_reset_with_notice_is_noticed_at_once() {
     assert_eq!(two.state().await.expect("it lives").state, Probe::default());
     // The next word opens another connection.
     tell(&one, TWO, Way::Stream).await;
-    until(&two, "a word in the new life", heard(1)).await;
+    until(&two, "a word in the new incarnation", heard(1)).await;
     assert_eq!(one.state().await.expect("it lives").state.lost, [TWO]);
 }
 
@@ -53,11 +53,11 @@ async fn a_72_a_silent_reset_is_noticed_at_the_next_send_only() {
     let mut reports = two.watch().await.expect("it lives");
     two.reset(false).await.expect("it lives");
     assert_eq!(two.state().await.expect("it lives").state, Probe::default());
-    // Datagrams go both ways, and on a connection of its own the new life is heard: the old one is not missed.
+    // Datagrams go both ways, and on a connection of its own the new incarnation is heard: the old one is not missed.
     for by in [Way::Datagram, Way::Stream] {
         tell(&two, ONE, by).await;
     }
-    until(&one, "two words of the new life", heard(3)).await;
+    until(&one, "two words of the new incarnation", heard(3)).await;
     tell(&one, TWO, Way::Datagram).await;
     until(&two, "a datagram", heard(1)).await;
     assert!(one.state().await.expect("it lives").state.lost.is_empty());

@@ -182,15 +182,15 @@ async fn the_news_of_a_lost_connection_waits_until_the_filter_ends() {
     };
     assert_eq!((lost.from, &lost.message), (ONE, &None));
     assert_eq!(lost.connection, Some(captured.streams[0].connection));
-    // What it says on the dead connection is lost; on a newer one both are heard.
+    // What it says goes on a newer connection, and so do answers.
     tell(&steered.two, ONE, Way::Stream).await;
+    until(&steered.one, "a word", heard(1)).await;
     let ask = Call::Ask {
         to: TWO,
         by: Way::Stream,
     };
     call(&steered.one, ask).await;
-    let one = until(&steered.one, "an answer", heard(1)).await;
-    assert_eq!(numbers(&one), [0]);
+    until(&steered.one, "an answer", heard(2)).await;
     let during = steered.two.state().await.expect("it lives").state;
     assert_eq!(during.lost, before.state.lost);
     assert_eq!(during.heard.len(), before.state.heard.len() + 1);
@@ -594,6 +594,75 @@ async fn answer(agent: &mut Agent) {
 
 async fn tell_many(one: &Handle<Probe>, by: Way, count: u32) {
     call(one, Call::Tell { to: TWO, by, count }).await;
+}
+
+/// Finds nothing wrong with anything at first sight, and everything when it looks again.
+struct Careless;
+
+impl Guard<Probe> for Careless {
+    fn examine(&mut self, _: &Scene<'_, Probe>) -> Examined<Probe> {
+        Examined::Pass(None)
+    }
+
+    fn review(
+        &mut self,
+        _: &Scene<'_, Probe>,
+        property: &str,
+        _: &Asked<'_, Probe>,
+    ) -> Reviewed<Probe> {
+        Reviewed::Refuse(Refusal {
+            property: property.to_owned(),
+            explanation: "it looked".to_owned(),
+            hold: false,
+        })
+    }
+
+    fn is_shared(&self, property: &str) -> bool {
+        property != "of one node"
+    }
+
+    fn hold_ms_max(&self) -> u64 {
+        600_000
+    }
+}
+
+#[tokio::test]
+async fn a_filter_has_the_guard_look_at_what_seems_harmless() {
+    let one = start(Options::new(ONE, ()));
+    let socket = Socket::new();
+    let mut options = hooked(TWO, &socket);
+    options.guard = Some(Box::new(Careless));
+    let two = start(options);
+    introduce(&[&one, &two]).await;
+    let mut agent = socket.accept().await;
+    agent.install(words(), Action::Check).await;
+    let mut reports = two.watch().await.expect("it lives");
+    // How soon an installed filter is in force is the hook's own business; every word before that is handled.
+    let asked = loop {
+        tell_many(&one, Way::Datagram, 1).await;
+        tokio::select! {
+            message = agent.wait("a question", is_question) => break message,
+            said = report(&mut reports, "a word", |it| it.kind == Kind::Message) => {
+                assert_eq!(said.verdict, Ruling::Run);
+            }
+        }
+    };
+    let HostToAgent::LookAgain(look) = asked else {
+        unreachable!("that is what was waited for");
+    };
+    let before = two.state().await.expect("it lives").state.heard.len();
+    // Only what the filter means is looked at.
+    assert_eq!(two.call(Call::Tick).await, Ok(()));
+    let surroundings = Surroundings {
+        number: look.number,
+        answers: Some(look.question),
+        neighbors: Vec::new(),
+    };
+    agent.send(&AgentToHost::Surroundings(surroundings)).await;
+    let refused = report(&mut reports, "a refusal", |it| it.verdict != Ruling::Run).await;
+    assert_eq!(refused.verdict, Ruling::Veto);
+    let after = two.state().await.expect("it lives").state;
+    assert_eq!(after.heard.len(), before);
 }
 
 #[tokio::test]

@@ -23,7 +23,7 @@ fn idle(past: &Past) -> Asked<'_, Counter> {
 
 fn moment(number: u32) -> Moment {
     Moment {
-        life: Incarnation::new(1),
+        incarnation: Incarnation::new(1),
         number: CheckpointNumber::from(number),
     }
 }

@@ -47,6 +47,7 @@ fn hello() -> HostToAgent {
         number: CheckpointNumber::from(1_u32),
         service: "fuzz".to_owned(),
         version: "1".to_owned(),
+        checks: false,
     }
     .into()
 }

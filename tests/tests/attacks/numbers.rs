@@ -121,21 +121,27 @@ fn one_datagram_in_a_members_name_does_not_end_prediction() {
     meter.assert_withstood();
 }
 
-/// A life that nobody has had, a little after that of the node it is said to be of, with a number that can be true.
+/// An incarnation that nobody has had, a little after that of the node it is said to be of, with a number that can be true.
 fn other_lives(cluster: &Cluster) -> Envelope {
     let numbers = cluster.agents.iter().map(|it| number_of(&it.status()));
     let number = number(numbers.max().expect("there are agents") + 1);
     let status = cluster.agent(cluster.attacker().id).status();
-    let life = status["steering"]["host"]["incarnation"].as_u64();
-    let life = Incarnation::new(life.expect("it has a host") + 7);
+    let incarnation = status["steering"]["host"]["incarnation"].as_u64();
+    let incarnation = Incarnation::new(incarnation.expect("it has a host") + 7);
     let mut past = Past::default();
     for node in &cluster.nodes {
-        past.note(NodeId::new(node.id), Moment { life, number });
+        past.note(
+            NodeId::new(node.id),
+            Moment {
+                incarnation,
+                number,
+            },
+        );
     }
     Envelope {
         number,
         place: Some(Place {
-            incarnation: life,
+            incarnation: incarnation,
             serial: 0,
             sequence: 1,
         }),
@@ -159,17 +165,18 @@ fn a_lie_about_incarnations_does_not_keep_nodes_apart() {
 /// Speaks for the attacker's node, whose agent then asks others for an absurd number, and tells them that it is there.
 fn lie_to_agent(agent: &Agent) {
     let mut stream = UnixStream::connect(agent.folder().join("host.sock")).expect("it listens");
-    let (life, at) = (Incarnation::new(1), number(ABSURD / 2));
+    let (incarnation, at) = (Incarnation::new(1), number(ABSURD / 2));
     let hello = Hello {
         node: NodeId::new(agent.id),
-        incarnation: life,
+        incarnation: incarnation,
         born: at,
         number: at,
         service: "Register".to_owned(),
         version: "1".to_owned(),
+        checks: false,
     };
     let content = Content {
-        incarnation: life,
+        incarnation: incarnation,
         born: at,
         past: Past::default(),
         state: Vec::new(),

@@ -98,7 +98,7 @@ fn a_snapshot_that_waited_and_shows_nothing_new_is_passed_over() {
 }
 
 #[test]
-fn other_rules_another_life_and_a_filter_that_ended_make_the_same_worth_a_search() {
+fn other_rules_another_incarnation_and_a_filter_that_ended_make_the_same_worth_a_search() {
     let mut bench = Bench::steering();
     let mut jobs = 0;
     let mut searched = |bench: &mut Bench, why: &str| {
@@ -118,7 +118,7 @@ fn other_rules_another_life_and_a_filter_that_ended_make_the_same_worth_a_search
     assert_eq!(audit.unwrap().allowed.mode, Mode::Audit);
     searched(&mut bench, "another mode");
     bench.attach("1");
-    searched(&mut bench, "another life");
+    searched(&mut bench, "another incarnation");
     let filter = bench.installed().last().expect("there is one").id;
     bench.host(FilterEnded {
         filter,

@@ -511,7 +511,7 @@ fn leases_end_by_the_clock_that_never_goes_back_and_hooks_words_are_waited_for()
     let ttl_ms = bench.controller.options().filter_ttl_ms;
     bench.pass(ttl_ms);
     assert_eq!(bench.in_force(), 1, "the hook's word may be on its way");
-    // A caller whose clock jumped hands in an earlier moment: nothing comes to life or ends by it.
+    // A caller whose clock jumped hands in an earlier moment: nothing comes to incarnation or ends by it.
     let late = bench.now;
     bench.now = Time::from_millis(0);
     bench.pass(0);
@@ -623,4 +623,63 @@ fn a_102_the_six_numbers() {
         "still the same one in the next snapshot"
     );
     assert_eq!(counts.actions, 120);
+}
+
+fn check_filter() -> Filter {
+    Filter {
+        action: Action::Check,
+        ..join_filter()
+    }
+}
+
+#[test]
+fn what_is_only_looked_at_stays_so_without_another_proof_and_over_a_restart() {
+    let mut bench = Bench::steering();
+    let run = bench.begin();
+    bench.checker(found(run, 7, vec![check_filter(), join_filter()]));
+    bench.end();
+    assert_eq!(bench.in_force(), 1);
+    // A run that finds nothing withdraws what acts, and not what only looks.
+    let run = bench.begin();
+    bench.checker(replayed(run, 7, false, Vec::new()));
+    bench.end();
+    assert_eq!(bench.in_force(), 1);
+    // The service is restarted, twice, and looks on.
+    for _ in 0..2 {
+        bench.pass(1_000);
+        let before = bench.installed().len();
+        bench.attach("1");
+        assert_eq!(bench.in_force(), 1);
+        assert_eq!(bench.installed().len(), before + 1);
+    }
+    // Another version may have another bug.
+    bench.attach("2");
+    assert_eq!(bench.in_force(), 0);
+}
+
+#[test]
+fn what_is_looked_at_is_forgotten_in_the_end() {
+    let mut bench = Bench::steering();
+    let run = bench.begin();
+    bench.checker(found(run, 7, vec![check_filter()]));
+    bench.end();
+    bench.pass(700_000);
+    bench.attach("1");
+    assert_eq!(bench.in_force(), 0);
+}
+
+#[test]
+fn jobs_say_whether_the_host_can_look() {
+    let check = |isolate, expected: bool| {
+        let mut bench = Bench::with(Options {
+            mode: Mode::Steer,
+            isolate,
+            ..Options::default()
+        });
+        bench.begin();
+        assert_eq!(bench.jobs[0].checks, expected);
+    };
+    check(Isolate::Speculator, true);
+    check(Isolate::Clone, true);
+    check(Isolate::Off, false);
 }

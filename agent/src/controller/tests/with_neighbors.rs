@@ -272,6 +272,39 @@ fn this_nodes_own_event_on_a_shared_path_is_steered_whatever_the_neighbor_answer
 }
 
 #[test]
+fn what_costs_a_neighbor_less_is_left_to_it_unless_it_declines() {
+    let check = |outcome: Option<PathOutcome>, installed: usize| {
+        let mut bench = Bench::steering();
+        let run = bench.begin();
+        let mut theirs = found(run, 7, vec![join_filter()]);
+        theirs.violation.elsewhere = Some(OTHER);
+        bench.checker(theirs.clone());
+        assert_eq!(bench.controller.counts().paths_shared, 1);
+        assert_eq!(bench.installed().len(), 0, "it is left to the neighbor");
+        bench.end();
+        if let Some(outcome) = outcome {
+            let violation = violation(7);
+            bench.peer(OTHER, PathAnswer { violation, outcome });
+        } else {
+            bench.pass(10_000);
+        }
+        // The next run finds it again, by replay and by search.
+        let run = bench.begin();
+        let mut again = replayed(run, 7, true, vec![join_filter()]);
+        again.elsewhere = Some(OTHER);
+        bench.checker(again);
+        theirs.run = run;
+        bench.checker(theirs);
+        assert_eq!(bench.in_force(), installed, "{outcome:?}");
+        assert_eq!(bench.controller.counts().paths_shared, 1);
+    };
+    check(Some(PathOutcome::Prevented), 0);
+    check(Some(PathOutcome::NoRemedy), 1);
+    check(Some(PathOutcome::NotConsidered), 1);
+    check(None, 1);
+}
+
+#[test]
 fn a_neighbor_that_never_answers_prevents_nothing() {
     let mut bench = Bench::steering();
     let run = bench.begin();

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use super::*;
 use crate::log::verify::{Verified, What as Found, verify};
 
-/// A log of several small files, written in several lives.
+/// A log of several small files, written in several incarnations.
 fn log() -> (Scratch, writer::Options) {
     let scratch = Scratch::new();
     let small = writer::Options {
@@ -194,7 +194,7 @@ fn half_a_line_of_a_crash_is_told_apart_from_tampering() {
     assert!(found.wrong.is_empty(), "{:?}", found.wrong);
     assert!(matches!(found.notes[..], [ref note] if note.what == Found::TornEnd));
 
-    // The next life says that it found it, and it stays apart from what somebody else puts there.
+    // The next incarnation says that it found it, and it stays apart from what somebody else puts there.
     write(&mut Writer::open(small), 40..42);
     let found = verified(&scratch);
     assert!(found.wrong.is_empty(), "{:?}", found.wrong);

@@ -26,7 +26,7 @@ impl Dice {
     }
 }
 
-/// Takes one step at random. Messages are likelier than timers, as they are in life: or queues would only grow.
+/// Takes one step at random. Messages are likelier than timers, as they are in a service: or queues would only grow.
 fn stumble(simulation: &mut Simulation<RandTree>, dice: &mut Dice, told: &mut Vec<String>) {
     let weight = |event: &Event<_, _, _>| match event {
         event if event.fault().is_some() => 1,

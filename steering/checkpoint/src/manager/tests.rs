@@ -220,6 +220,7 @@ fn hello(id: u32, recorder: &Recorder) -> HostToAgent {
         number: recorder.number(),
         service: "counter".to_owned(),
         version: "1".to_owned(),
+        checks: false,
     }
     .into()
 }
@@ -657,7 +658,7 @@ fn a_host_that_does_not_answer_fails_a_gather_and_refuses_a_peer() {
 }
 
 #[test]
-fn a_host_that_ended_is_no_host_and_a_new_life_is_lifted_above_the_last() {
+fn a_host_that_ended_is_no_host_and_a_new_incarnation_is_lifted_above_the_last() {
     let mut world = World::new(2, &quiet());
     assert_eq!(answered(&mut world, 20), 20);
     let now = world.now;
@@ -669,7 +670,7 @@ fn a_host_that_ended_is_no_host_and_a_new_life_is_lifted_above_the_last() {
         number: number(20),
     };
     assert_eq!(ask(&mut world, number(20)), PeerMessage::Refused(refused));
-    // The new life forgot its number.
+    // The new incarnation forgot its number.
     let (recorder, first) = Recorder::begin(
         now,
         Incarnation::new(2),

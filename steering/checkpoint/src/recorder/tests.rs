@@ -111,9 +111,9 @@ fn a_number_that_cannot_be_true_is_not_followed_and_told() {
 fn a_past_beyond_its_own_stamp_is_not_believed() {
     let mut recorder = recorder(None);
     let mut past = Past::default();
-    let life = Incarnation::new(9);
+    let incarnation = Incarnation::new(9);
     let absurd = Moment {
-        life,
+        incarnation,
         number: number(1000),
     };
     past.note(NodeId::new(3), absurd);
@@ -130,13 +130,19 @@ fn a_past_beyond_its_own_stamp_is_not_believed() {
 }
 
 #[test]
-fn whoever_hears_of_another_life_of_its_own_begins_one_that_can_be_told_from_it() {
+fn whoever_hears_of_another_incarnation_of_its_own_begins_one_that_can_be_told_from_it() {
     let mut recorder = recorder(Some(Options::default()));
     let me = NodeId::new(1);
-    let life = Incarnation::new(u64::MAX);
+    let incarnation = Incarnation::new(u64::MAX);
     let mut past = Past::default();
     let number = number(7);
-    past.note(me, Moment { life, number });
+    past.note(
+        me,
+        Moment {
+            incarnation,
+            number,
+        },
+    );
     let envelope = Envelope {
         past: Some(Box::new(past)),
         ..stamped(7)
@@ -144,15 +150,23 @@ fn whoever_hears_of_another_life_of_its_own_begins_one_that_can_be_told_from_it(
     recorder
         .handle_message(NOW, PEER, Transport::Datagram, &envelope, capture(0))
         .expect("small");
-    assert_eq!(recorder.outlived(), Some(life));
-    let first = recorder.renew(NOW, life, None, capture(0)).expect("small");
+    assert_eq!(recorder.outlived(), Some(incarnation));
+    let first = recorder
+        .renew(NOW, incarnation, None, capture(0))
+        .expect("small");
     assert_eq!((first.after.get(), first.number.get()), (7, 8));
     let checkpoint = Moment {
-        life: recorder.incarnation(),
+        incarnation: recorder.incarnation(),
         number: first.number,
     };
     let mut there = Past::default();
-    there.note(me, Moment { life, number });
+    there.note(
+        me,
+        Moment {
+            incarnation,
+            number,
+        },
+    );
     assert!(there.permits(me, checkpoint, recorder.born()));
     assert_eq!(recorder.outlived(), None);
 }

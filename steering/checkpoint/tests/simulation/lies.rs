@@ -23,8 +23,14 @@ pub(crate) fn absurd_number(chance: &mut Chance) -> CheckpointNumber {
 fn absurd_past(chance: &mut Chance, nodes: u32, number: CheckpointNumber) -> Past {
     let mut past = Past::up_to(number.previous());
     for node in 0..nodes {
-        let life = Incarnation::new(chance.draw());
-        past.note(NodeId::new(node), Moment { life, number });
+        let incarnation = Incarnation::new(chance.draw());
+        past.note(
+            NodeId::new(node),
+            Moment {
+                incarnation,
+                number,
+            },
+        );
     }
     past
 }

@@ -376,7 +376,7 @@ impl World {
     fn start_host(&mut self, at: usize) {
         let machine = &mut self.machines[at];
         machine.life += 1;
-        let (incarnation, born) = self.begin_life(at);
+        let (incarnation, born) = self.begin_incarnation(at);
         let machine = &mut self.machines[at];
         let state = State {
             life: machine.life,
@@ -396,7 +396,7 @@ impl World {
             },
             || capture,
         );
-        // What it kept on disk came of what its last life had heard, unless it keeps none. Who loses its number while lies
+        // What it kept on disk came of what its last incarnation had heard, unless it keeps none. Who loses its number while lies
         // have brought the others further than clocks could cannot know that: see ARCHITECTURE.md.
         let lies = &self.scenario.lies;
         let former = match lies.clocks || (machine.fell && lies.tells()) {
@@ -433,6 +433,7 @@ impl World {
             number: host.recorder.number(),
             service: "simulated".to_owned(),
             version: "1".to_owned(),
+            checks: false,
         };
         self.tell_agent(at, hello.into());
     }

@@ -3,6 +3,9 @@
 //! The engine knows ids only. What runs handlers is an [`Executor`], what judges a [`Referee`], what knows the filters in force
 //! [`Filters`]. Behind them stands a typed Rust service ([`Typed`]) or anything else that can run a handler, such as an
 //! executor in another language: since each (local state, input) is asked for once, it may be slow.
+//!
+//! A service whose types are known only at run time is a [`Service`] too: its values are names and contents, its settings say
+//! what to do with them, and [`kind`](crate::kind) has what it takes for the names to count as those of Rust's types do.
 
 use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;

@@ -4,6 +4,7 @@
 //! comes back with what it did not find.
 
 use scry_protocol::NodeId;
+use scry_protocol::filter::Action;
 
 use crate::interned::allowance::{AllowanceTooLarge, Allowances};
 use crate::interned::content;
@@ -409,6 +410,10 @@ impl<T: Transitions + ?Sized> World<T> {
                 ended.effects,
                 |message| transitions.transport(*message),
                 |to| members.binary_search(&to).is_ok(),
+                |peer| {
+                    let lost = EventIds::Break { peer };
+                    transitions.filtered(state.local, &lost) == Some(Action::Postpone)
+                },
             ));
             // A datagram that has no effect now may have one later: it stays on its way (the rule of `peers/`).
             let idle = filtered.is_none()

@@ -107,7 +107,7 @@ pub enum Input<M, T, C> {
     Call(C),
     /// For [`Service::on_disconnect`].
     Disconnect(NodeId),
-    /// For [`Service::start`], with what the last life left on disk.
+    /// For [`Service::start`], with what the last incarnation left on disk.
     Restart,
     /// For no handler: the node is down from now on.
     Stop,
@@ -227,7 +227,7 @@ impl<M, T, C> Event<M, T, C> {
     }
 
     /// Tells whether what the node had in memory, its timers among it, is gone afterwards.
-    pub fn ends_life(&self) -> bool {
+    pub fn ends_incarnation(&self) -> bool {
         matches!(self, Self::Reset { .. } | Self::Stop | Self::Start)
     }
 

@@ -193,7 +193,7 @@ fn handle<S: Service>(
     }
 }
 
-/// Starts a node again with what its last life left on disk.
+/// Starts a node again with what its last incarnation left on disk.
 fn restart<S: Service>(
     node: NodeId,
     setup: &S::Setup,

@@ -17,7 +17,7 @@ pub type Effects<S> = Vec<Effect<<S as Service>::Message, <S as Service>::Timer>
 /// A node after a handler, and what the handler asked for.
 pub type Performed<S> = (Local<S>, Effects<S>);
 
-/// Starts a node, with what its last life left on disk if there was one.
+/// Starts a node, with what its last incarnation left on disk if there was one.
 ///
 /// # Errors
 ///

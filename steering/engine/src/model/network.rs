@@ -128,8 +128,13 @@ impl Links {
         }
     }
 
-    /// Returns the connection to send on, and whether it had to be opened.
-    fn connect(&mut self, me: NodeId, peer: NodeId) -> (Connection, bool) {
+    /// Returns the connection to send on, and whether it had to be opened: the youngest is of no use if its end `is_known`.
+    fn connect(
+        &mut self,
+        me: NodeId,
+        peer: NodeId,
+        is_known: impl Fn(Connection) -> bool,
+    ) -> (Connection, bool) {
         if peer == me {
             return (
                 Connection {
@@ -140,7 +145,8 @@ impl Links {
             );
         }
         // The youngest: if the peer forgot an older one, this is the one it knows.
-        if let Some(&(_, connection)) = self.open.iter().rfind(|(to, _)| *to == peer) {
+        let youngest = self.open.iter().rfind(|(to, _)| *to == peer);
+        if let Some(&(_, connection)) = youngest.filter(|(_, it)| !is_known(*it)) {
             return (connection, false);
         }
         let at = match self.opened.binary_search_by_key(&peer, |(to, _)| *to) {
@@ -318,6 +324,14 @@ impl<M: Clone + Ord> Inbox<M> {
         self.channels.iter().any(|(f, c, segments)| {
             (*f, *c) == (from, connection) && segments.last() == Some(&Segment::Close)
         })
+    }
+
+    /// Tells whether the news that a connection is lost is next on it.
+    fn has_news(&self, from: NodeId, connection: Connection) -> bool {
+        let closed = |(f, c, segments): &(NodeId, Connection, Vec<Segment<M>>)| {
+            (*f, *c) == (from, connection) && segments.first() == Some(&Segment::Close)
+        };
+        self.notices.binary_search(&(from, connection)).is_ok() || self.channels.iter().any(closed)
     }
 
     fn close_channel(&mut self, from: NodeId, connection: Connection) {
@@ -521,7 +535,7 @@ pub fn under_filter<M: Clone + Ord, T, C>(
 ) -> Option<(Parcels<M>, Option<NodeId>)> {
     let mut parcels = match action {
         Action::Drop | Action::Reset => before_handler(me, links, inbox, event)?,
-        Action::Postpone | Action::Refuse | Action::Hold => return None,
+        Action::Postpone | Action::Refuse | Action::Hold | Action::Check => return None,
     };
     let peer = match (action, event) {
         (Action::Reset, Event::Receive { from, .. }) if *from != me => *from,
@@ -564,6 +578,8 @@ fn hang_up<M: Clone + Ord>(
 }
 
 /// Turns what a handler asked of the network into parcels. Nothing is left for nodes that are not `members`.
+///
+/// `is_late` tells whether the news of a lost connection with a peer is kept from this node: it then sends on a new one.
 pub fn after_handler<M: Clone + Ord, T>(
     me: NodeId,
     links: &mut Links,
@@ -571,6 +587,7 @@ pub fn after_handler<M: Clone + Ord, T>(
     effects: impl IntoIterator<Item = Effect<M, T>>,
     transport: impl Fn(&M) -> Transport,
     is_member: impl Fn(NodeId) -> bool,
+    is_late: impl Fn(NodeId) -> bool,
 ) -> Vec<(NodeId, Parcel<M>)> {
     let mut parcels = Vec::new();
     for effect in effects {
@@ -579,7 +596,8 @@ pub fn after_handler<M: Clone + Ord, T>(
                 let parcel = match transport(&message) {
                     Transport::Datagram => Parcel::Datagram(message),
                     Transport::Stream => {
-                        let (connection, first) = links.connect(me, to);
+                        let is_known = |connection| inbox.has_news(to, connection) && is_late(to);
+                        let (connection, first) = links.connect(me, to, is_known);
                         Parcel::Segment {
                             connection,
                             first,

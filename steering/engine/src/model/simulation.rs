@@ -103,6 +103,7 @@ impl<S: Service> Simulation<S> {
                 effects,
                 S::transport,
                 |to| setups.contains_key(&to),
+                |_| false,
             );
             parcels.push((id, left));
             nodes.insert(id, node);
@@ -403,6 +404,7 @@ impl<S: Service> Simulation<S> {
                 effects,
                 S::transport,
                 |to| members.contains_key(&to),
+                |peer| self.steering.delays_news::<S>(*id, peer),
             ));
         }
         // A datagram that has no effect now may have one later: it stays on its way (the rule of `peers/`).
@@ -471,7 +473,7 @@ impl<S: Service> Taken<S> {
                 Event::Timer(timer) => Some(timer),
                 _ => None,
             },
-            reset: step.event.ends_life(),
+            reset: step.event.ends_incarnation(),
             timed: self.timed.as_ref(),
             left: &self.node.local.timers,
         })

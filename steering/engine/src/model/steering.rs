@@ -5,11 +5,13 @@
 //! do not happen at all, since for as long as the filter lasts nothing changes.
 //!
 //! - A message that is held keeps its place: whatever is behind it on its connection waits with it.
-//! - While the news of a lost connection is postponed, the node takes the connection for open. What it sends on it is
-//!   refused by a peer that has forgotten it, so it vanishes, and the notice of that is postponed as well. What the peer
-//!   says on a newer connection arrives, and answers go there, since the youngest connection is used. Breaks that this node
-//!   would see first do not happen: that a connection is broken and this end does not know is what a break at the other
-//!   end comes to.
+//! - While the news of a lost connection is postponed, the node takes the connection for open. What it sends goes on a newer
+//!   one, the peer's or its own, as soon as the news is there: a peer might have opened one and said nothing on it, which no
+//!   handler could tell apart, and nothing is gained if all that is sent meanwhile vanishes. Breaks that this node would see
+//!   first do not happen: that a connection is broken and this end does not know is what a break at the other end comes to.
+//!
+//! - A filter that has an event checked changes nothing here: what the immediate check makes of the event is asked where it is
+//!   proposed.
 //!
 //! What is held or postponed comes when the filter ends, in the state that is then. The model has no lease: whether the
 //! event is still dangerous then is for the run to say that renews the filter or does not.
@@ -54,12 +56,16 @@ impl Steering {
         self.rules.is_empty()
     }
 
+    /// Tells whether the news that the connections of a node with a peer are lost are kept from the node.
+    pub fn delays_news<S: Service>(&self, node: NodeId, peer: NodeId) -> bool {
+        self.action::<S>(node, &Event::Break { peer }) == Some(Action::Postpone)
+    }
+
     /// Returns what becomes of an event at a node, or `None` if it runs.
     pub fn action<S: Service>(&self, node: NodeId, event: &EventOf<S>) -> Option<Action> {
-        let rule = self
-            .rules
-            .iter()
-            .find(|rule| rule.matches::<S>(node, event))?;
+        let acts = |rule: &&NodeFilter| rule.action != Action::Check;
+        let mut rules = self.rules.iter().filter(acts);
+        let rule = rules.find(|rule| rule.matches::<S>(node, event))?;
         Some(rule.action)
     }
 }
@@ -79,7 +85,11 @@ impl NodeFilter {
                     content,
                 },
                 Event::Deliver { from, message } | Event::Receive { from, message, .. },
-            ) => source == from && *destination == node && is_like(message, kind, *content),
+            ) => {
+                (source == from || self.is_for_all())
+                    && *destination == node
+                    && is_like(message, kind, *content)
+            }
             (Matcher::Timer { kind, content }, Event::Timer(timer)) => {
                 is_like(timer, kind, *content)
             }
@@ -89,9 +99,14 @@ impl NodeFilter {
                 Event::Hangup { from: lost, .. }
                 | Event::Disconnect { from: lost, .. }
                 | Event::Break { peer: lost },
-            ) => peer == lost,
+            ) => peer == lost || self.is_for_all(),
             _ => false,
         }
+    }
+
+    /// Tells whether it does not matter whom an event comes from.
+    fn is_for_all(&self) -> bool {
+        self.action == Action::Check
     }
 }
 

@@ -277,7 +277,7 @@ impl<S: Service> Tracer<S> {
             .filter(|((owner, _), _)| *owner == node)
             .map(|((_, timer), armed)| (timer.clone(), *armed))
             .collect();
-        let reset = step.event.ends_life();
+        let reset = step.event.ends_incarnation();
         let left = &taken.node.local.timers;
         let anew = |timer: &S::Timer| {
             taken
@@ -452,7 +452,7 @@ impl<S: Service> Tracer<S> {
     /// Notes what a step leaves for others.
     fn leave(&mut self, number: usize, step: &Step<S>, taken: &Taken<S>) {
         let from = step.node;
-        if step.event.ends_life() {
+        if step.event.ends_incarnation() {
             self.datagrams
                 .retain(|flying| (flying.from, flying.to) != (from, from));
         }

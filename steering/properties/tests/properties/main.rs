@@ -18,5 +18,6 @@ mod fuzz;
 mod golden;
 mod oracle;
 mod partial;
+mod run_time;
 mod schema;
 mod zoo;

@@ -15,6 +15,8 @@ use scry_engine::service::Service;
 /// What a filter takes from the service, the least first.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(super) enum Harm {
+    /// The event that would break the property is looked at before it is handled, and refused only if it does.
+    Check,
     /// Something comes later, and the danger can pass meanwhile.
     Delay,
     /// A datagram is lost, as datagrams may be.
@@ -47,27 +49,72 @@ impl Candidate {
     }
 }
 
-/// Lists the filters with which a node could act on a path, in the order in which they are tried, each once.
-pub(super) fn candidates<S: Service>(me: NodeId, path: &[Step<S>], order: Order) -> Vec<Candidate> {
+/// Lists the filters that could act on a path, in the order in which they are tried, each once. The paper's policy knows only
+/// those of the node itself.
+pub(super) fn candidates<S: Service>(
+    me: NodeId,
+    path: &[Step<S>],
+    order: Order,
+    checked: Option<&[NodeId]>,
+) -> Vec<Candidate> {
     let mut all: Vec<Candidate> = Vec::new();
-    for (at, step) in path.iter().enumerate().filter(|(_, step)| step.node == me) {
-        for (rule, harm) in rules::<S>(me, &step.event, order) {
+    let considered = |(_, step): &(usize, &Step<S>)| step.node == me || order == Order::LeastHarm;
+    for (at, step) in path.iter().enumerate().filter(considered) {
+        for (rule, harm) in rules::<S>(step.node, &step.event, order) {
             if all.iter().all(|known| known.rule != rule) {
                 all.push(Candidate { rule, at, harm });
             }
         }
     }
+    if let Some(nodes) = checked.filter(|_| order == Order::LeastHarm) {
+        all.extend(checks::<S>(me, nodes, path));
+    }
     if order == Order::LeastHarm {
-        // Of filters that take the same, the narrower comes first, and of those the later: the less is changed, the better.
+        // Of filters that take the same, this node's come first, of those the narrower, and of those the later: the less
+        // is changed, the better.
         all.sort_by_key(|candidate| {
             (
                 candidate.harm,
+                candidate.rule.node != me,
                 !candidate.is_narrow(),
                 Reverse(candidate.at),
             )
         });
     }
     all
+}
+
+/// Lists the filters that have events looked at before they are handled: the immediate check would see what an event breaks, if
+/// only it asked the neighbors. Which of the `nodes` that break the property together comes last is often a matter of
+/// chance, so each of them looks at the last thing that happens to it; none are named if the property is about all.
+fn checks<S: Service>(me: NodeId, nodes: &[NodeId], path: &[Step<S>]) -> Vec<Candidate> {
+    let is_one = |node: NodeId| nodes.is_empty() || nodes.contains(&node);
+    let own = path
+        .iter()
+        .rposition(|step| step.node == me && is_one(me) && check::<S>(step).is_some());
+    let last = path.len().checked_sub(1);
+    let mut places: Vec<usize> = own.into_iter().chain(last).collect();
+    places.dedup();
+    let candidate = |at: usize| {
+        let rule = check::<S>(&path[at])?;
+        let harm = Harm::Check;
+        Some(Candidate { rule, at, harm })
+    };
+    places.into_iter().filter_map(candidate).collect()
+}
+
+/// Returns the filter that has a step looked at, and all that are like it.
+fn check<S: Service>(step: &Step<S>) -> Option<NodeFilter> {
+    let Step { node, event, .. } = step;
+    let matcher = matchers::<S>(*node, event).pop()?;
+    // What a node says to itself is never held.
+    let is_own = matches!(&matcher, Matcher::Message { source, .. } if source == node);
+    let rule = NodeFilter {
+        node: *node,
+        matcher,
+        action: Action::Check,
+    };
+    (!is_own).then_some(rule)
 }
 
 /// Lists the filters that could act on an event at a node, the narrowest first. The paper's policy knows no delay of
@@ -109,7 +156,7 @@ fn matchers<S: Service>(node: NodeId, event: &EventOf<S>) -> Vec<Matcher> {
     match event {
         Event::Deliver { from, message } | Event::Receive { from, message, .. } => {
             let matcher = |content| Matcher::Message {
-                kind: kind_of(message).to_owned(),
+                kind: kind_of(message).into_owned(),
                 source: *from,
                 destination: node,
                 content,
@@ -117,7 +164,7 @@ fn matchers<S: Service>(node: NodeId, event: &EventOf<S>) -> Vec<Matcher> {
             contents(message).into_iter().map(matcher).collect()
         }
         Event::Timer(timer) => {
-            let kind = kind_of(timer).to_owned();
+            let kind = kind_of(timer).into_owned();
             let matcher = |content| Matcher::Timer {
                 kind: kind.clone(),
                 content,
@@ -125,7 +172,7 @@ fn matchers<S: Service>(node: NodeId, event: &EventOf<S>) -> Vec<Matcher> {
             contents(timer).into_iter().map(matcher).collect()
         }
         Event::Call(call) => {
-            let kind = kind_of(call).to_owned();
+            let kind = kind_of(call).into_owned();
             let matcher = |content| Matcher::Call {
                 kind: kind.clone(),
                 content,
@@ -176,6 +223,9 @@ pub(super) fn without_content(rule: &NodeFilter) -> Option<NodeFilter> {
 /// Says what a filter does.
 pub fn words(rule: &NodeFilter) -> String {
     let (what, content) = match &rule.matcher {
+        Matcher::Message { kind, content, .. } if rule.action == Action::Check => {
+            (kind.clone(), *content)
+        }
         Matcher::Message {
             kind,
             source,

@@ -120,6 +120,9 @@ impl<S: Service> Prover<'_, S> {
     /// Proves that a candidate helps and does no harm, or says what speaks against it.
     pub(super) fn judge(&mut self, candidate: &Candidate) -> Result<Danger, String> {
         let Candidate { rule, at, harm } = candidate;
+        if *harm == Harm::Check {
+            return self.judge_check(candidate);
+        }
         let before = self.after(&self.path[..*at])?;
         let length = self.path.len();
         let depth = length.max(length - at + RETRY_STEPS) - 1;
@@ -151,6 +154,65 @@ impl<S: Service> Prover<'_, S> {
             Harm::Delay => danger,
             _ => Danger::Passes,
         })
+    }
+
+    /// Judges what follows if the last event of the path is refused when it would break the property.
+    ///
+    /// The filter itself does nothing, and whoever refuses looks at the states of that moment; so it is taken unless
+    /// something is found that speaks against it: that the property is broken all the same, by an event that is not
+    /// looked at, or something else is.
+    fn judge_check(&mut self, candidate: &Candidate) -> Result<Danger, String> {
+        let Candidate { rule, at, .. } = candidate;
+        if at + 1 < self.path.len() {
+            // It breaks the property only in another order of events, of which nothing is known yet.
+            return Ok(Danger::Passes);
+        }
+        let before = self.after(&self.path[..*at])?;
+        let event = &self.path[*at].event;
+        let kept_back = kept_back(&before, rule.node, event)?;
+        let bound = self
+            .task(&before, self.path.len().max(RETRY_STEPS), Vec::new())
+            .bound;
+        let clock = self.clock;
+        let mut others = BTreeSet::new();
+        for start in &kept_back {
+            let properties = self.properties.to_vec();
+            let task = Task {
+                start,
+                properties,
+                bound,
+                clock,
+            };
+            let (property, nodes) = (self.property, self.nodes);
+            let gets_past = |violation: &Violation<S>| {
+                let mut last = violation.path.last().into_iter();
+                violation.property == property
+                    && violation.nodes == nodes
+                    && !last.any(|step| rule.matches::<S>(step.node, &step.event))
+            };
+            let mut broken_all_the_same = false;
+            let time = self.time;
+            let found = task.run(&mut || (self.halted)(time), |_, found| {
+                broken_all_the_same |= found.iter().any(gets_past);
+                match broken_all_the_same {
+                    true => Err("it only puts it off".to_owned()),
+                    false => Ok(()),
+                }
+            });
+            match found {
+                Err(reason) if broken_all_the_same => return Err(reason),
+                Ok(found) => others.extend(all_broken(found)),
+                Err(_) => {}
+            }
+        }
+        others.retain(|(name, _)| name != self.property);
+        if !others.is_empty() {
+            let run = self.after(self.path)?;
+            if let Ok(without) = self.explore(&run, self.path.len() + 1) {
+                refuse_new(&others, &without, None)?;
+            }
+        }
+        Ok(Danger::Passes)
     }
 
     /// Judges what follows after a filter has acted, and returns what else is broken there, and whether the danger passes.
@@ -347,25 +409,11 @@ pub fn judge_veto<S: Service>(
     clock: Clock,
     halted: &mut dyn FnMut() -> bool,
 ) -> Result<(), String> {
-    let rule = veto::<S>(node, event).ok_or("it cannot be kept back")?;
     let mut before = state.clone();
     if !before.enabled(node).contains(event) {
         send_for(&mut before, node, event);
     }
-    let ways = |state: &Simulation<S>| -> Vec<Simulation<S>> {
-        let steps = state.successors().into_iter();
-        let same = steps.filter(|(step, _)| step.node == node && step.event == *event);
-        same.map(|(_, after)| after).collect()
-    };
-    let steering = Steering::new(vec![rule.clone()]);
-    let kept_back = match rule.action {
-        // It acts once and is over: what comes next is not kept back.
-        Action::Drop | Action::Reset => ways(&before.clone().steered(steering))
-            .into_iter()
-            .map(|after| after.steered(Steering::default()))
-            .collect(),
-        Action::Postpone | Action::Refuse | Action::Hold => vec![before.clone().steered(steering)],
-    };
+    let kept_back = kept_back(&before, node, event)?;
     let mut look = |states: Vec<Simulation<S>>| -> Result<BTreeSet<Broken>, String> {
         let mut all = BTreeSet::new();
         for start in &states {
@@ -384,8 +432,34 @@ pub fn judge_veto<S: Service>(
     if with.is_empty() {
         return Ok(());
     }
-    let without = look(ways(&before))?;
+    let without = look(ways(&before, node, event))?;
     refuse_new(&with, &without, None)
+}
+
+/// Returns the states after an event was kept from its handler once.
+fn kept_back<S: Service>(
+    before: &Simulation<S>,
+    node: NodeId,
+    event: &EventOf<S>,
+) -> Result<Vec<Simulation<S>>, String> {
+    let rule = veto::<S>(node, event).ok_or("it cannot be kept back")?;
+    let steering = Steering::new(vec![rule.clone()]);
+    let steered = before.clone().steered(steering);
+    Ok(match rule.action {
+        // It acts once and is over: what comes next is not kept back.
+        Action::Drop | Action::Reset => ways(&steered, node, event)
+            .into_iter()
+            .map(|after| after.steered(Steering::default()))
+            .collect(),
+        Action::Postpone | Action::Refuse | Action::Hold | Action::Check => vec![steered],
+    })
+}
+
+/// Returns the states to which an event leads.
+fn ways<S: Service>(state: &Simulation<S>, node: NodeId, event: &EventOf<S>) -> Vec<Simulation<S>> {
+    let steps = state.successors().into_iter();
+    let same = steps.filter(|(step, _)| step.node == node && step.event == *event);
+    same.map(|(_, after)| after).collect()
 }
 
 /// Puts a message on its way that an event delivers.

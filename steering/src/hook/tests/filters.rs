@@ -108,6 +108,30 @@ fn what_filters_take_from_the_service_is_counted_by_property() {
 }
 
 #[test]
+fn what_is_to_be_checked_is_not_counted_and_comes_after_what_acts() {
+    let mut rig = Rig::new();
+    rig.install([join(1, Action::Check), join(2, Action::Drop)]);
+    assert_eq!(rig.message("Join", PEER, b""), Verdict::Drop(id(2)));
+    rig.install([Filter {
+        mode: Mode::Audit,
+        ..join(2, Action::Drop)
+    }]);
+    for _ in 0..2_000 {
+        assert_eq!(rig.message("Join", PEER, b""), Verdict::Check(id(1)));
+    }
+    assert_eq!(rig.message("Leave", PEER, b""), Verdict::Run);
+    assert_eq!(rig.hook.property_of(id(1)).as_deref(), Some("a property"));
+    // It takes nothing from the service, whatever is checked.
+    let harm = rig.hook.stats().harm;
+    assert_eq!(harm.iter().map(|harm| harm.dropped).sum::<u64>(), 1);
+    rig.install([Filter {
+        mode: Mode::Audit,
+        ..join(1, Action::Check)
+    }]);
+    assert_eq!(rig.message("Join", PEER, b""), Verdict::Run);
+}
+
+#[test]
 fn a_90_a_timer_filter_does_not_stop_another_timer() {
     let mut rig = Rig::new();
     let timer = |kind: &str, content| Matcher::Timer {

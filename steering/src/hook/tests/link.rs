@@ -298,7 +298,7 @@ fn a_restarted_host_begins_above_its_old_number() {
     for jump in [2, 5_000, 5_001, 1_000_000] {
         force(&mut hook, jump, b"");
         let reached = hook.number();
-        // The process dies here without a word; its next life begins above.
+        // The process dies here without a word; its next incarnation begins above.
         let next = life(2).number();
         assert!(next > reached, "{next} after {reached}");
     }

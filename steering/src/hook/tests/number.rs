@@ -1,4 +1,4 @@
-//! What a host keeps of its numbers and lives, and how far that is believed.
+//! What a host keeps of its numbers and incarnations, and how far that is believed.
 
 use std::path::{Path, PathBuf};
 
@@ -39,7 +39,7 @@ fn lives_and_numbers_go_on_whatever_the_clock_says() {
 }
 
 #[test]
-fn an_absurd_number_is_not_believed_and_the_next_life_comes_after_the_stored_one() {
+fn an_absurd_number_is_not_believed_and_the_next_incarnation_comes_after_the_stored_one() {
     let (_folder, path) = scratch();
     let life = Incarnation::new(u64::MAX);
     write(&path, CheckpointNumber::MAX, life).expect("written");
@@ -63,7 +63,7 @@ fn an_absurd_number_is_not_believed_and_the_next_life_comes_after_the_stored_one
 
 /// Two processes begin with the same file: what one of them wrote is gone.
 #[test]
-fn a_file_that_was_set_back_gives_no_life_twice() {
+fn a_file_that_was_set_back_gives_no_incarnation_twice() {
     let (_folder, path) = scratch();
     begin(&path, CLOCK_MS);
     let backup = std::fs::read(&path).expect("written");

@@ -97,7 +97,7 @@ impl<S: Service> Node<S> {
 
     fn send_segment(&mut self, to: NodeId, message: &S::Message) -> Result<(), End> {
         let now = self.look_at_clock();
-        let key = match self.streams.youngest(to) {
+        let key = match self.streams.to_send_on(to) {
             Some(key) => key,
             None => {
                 let address = self.peers.get(&to).copied();

@@ -110,8 +110,8 @@ impl<S: Service> Node<S> {
         match (what, standing) {
             (Waiting::Ended(reason), Standing::Open) => {
                 let again = self.postponed.contains(key);
-                let Decision { ruling, filter } = self.rule_on_disconnect(peer, again);
-                if let (Ruling::Postpone, Some(filter)) = (ruling, filter) {
+                let decision = self.rule_on_disconnect(peer, again);
+                if let (Ruling::Postpone, Some(filter)) = (decision.ruling, decision.filter) {
                     self.postpone_end(filter, key, peer, reason);
                     return Ok(());
                 }
@@ -121,7 +121,7 @@ impl<S: Service> Node<S> {
                     input: Input::Disconnect(peer),
                     way: Way::Loss(key, reason),
                 };
-                self.attempt(pending, shown)
+                self.attempt(pending, decision, shown)
             }
             (Waiting::Ended(_), _) => {
                 self.streams.remove(key);
@@ -245,7 +245,8 @@ impl<S: Service> Node<S> {
         let event = (!self.watchers.is_empty()).then(|| format!("{message:?} from {from}"));
         let event = || event.unwrap_or_default();
         let again = matches!(origin, Origin::Stream(key) if self.postponed.contains(key));
-        let Decision { ruling, filter } = self.rule_on_message(from, &message, content, again);
+        let decision = self.rule_on_message(from, &message, content, again);
+        let Decision { ruling, filter } = decision;
         let ruling = match (ruling, origin) {
             (Ruling::Reset, Origin::Stream(_)) if self.reset_breaks(from, &message) => Ruling::Hold,
             (ruling, _) => ruling,
@@ -254,7 +255,7 @@ impl<S: Service> Node<S> {
             Ruling::Run => {
                 let input = Input::Message { from, message };
                 let way = Way::Message(origin);
-                self.attempt(Pending { input, way }, event)?;
+                self.attempt(Pending { input, way }, decision, event)?;
             }
             Ruling::Hold => {
                 let mut kept = Vec::new();
@@ -295,11 +296,12 @@ impl<S: Service> Node<S> {
     pub(super) fn fire(&mut self, timer: S::Timer, after: Duration) -> Result<(), End> {
         let event = (!self.watchers.is_empty()).then(|| format!("timer {timer:?}"));
         let event = || event.unwrap_or_default();
-        let Decision { ruling, filter } = self.rule_on_timer(&timer);
+        let decision = self.rule_on_timer(&timer);
+        let Decision { ruling, filter } = decision;
         if ruling == Ruling::Run {
             let input = Input::Timer(timer);
             let way = Way::Timer(after);
-            return self.attempt(Pending { input, way }, event);
+            return self.attempt(Pending { input, way }, decision, event);
         }
         self.timers.postpone(timer, after, Instant::now());
         self.report_ruling(Kind::Timer, event, ruling, filter, None);
@@ -314,7 +316,8 @@ impl<S: Service> Node<S> {
     ) -> Result<(), End> {
         let event = (!self.watchers.is_empty()).then(|| format!("call {call:?}"));
         let event = || event.unwrap_or_default();
-        let Decision { ruling, filter } = self.rule_on_call(&call);
+        let decision = self.rule_on_call(&call);
+        let Decision { ruling, filter } = decision;
         if let (Ruling::Refuse, Some(id)) = (ruling, filter) {
             self.report_ruling(Kind::Call, event, ruling, filter, None);
             // Whoever called may not wait any more.
@@ -323,21 +326,23 @@ impl<S: Service> Node<S> {
         }
         let input = Input::Call(call);
         let way = Way::Call(done);
-        self.attempt(Pending { input, way }, event)
+        self.attempt(Pending { input, way }, decision, event)
     }
 
     /// Resets the node: its peers are told, or find out.
     pub(super) fn reset(&mut self, notice: bool) -> Result<(), End> {
         self.note_runs();
         let emulator = &self.emulator;
-        let stale = self.streams.end_life(notice, |peer| emulator.is_cut(peer));
+        let stale = self
+            .streams
+            .end_incarnation(notice, |peer| emulator.is_cut(peer));
         self.own.clear();
         self.lost.clear();
         self.timers = crate::runtime::timers::Timers::new();
         let dice = self.dice();
         self.handled_count += 1;
         let effects = self.run(Input::Restart, dice)?;
-        self.begin_life();
+        self.begin_incarnation();
         self.count_event();
         self.perform(effects)?;
         let event: Event<(), (), ()> = Event::Reset { notice };
@@ -370,14 +375,12 @@ impl<S: Service> Node<S> {
         }
     }
 
-    /// Keeps the news of a lost connection until its filter is gone. Until then the service takes the connection for open:
-    /// what it sends on it is lost, and newer connections with the peer go on.
+    /// Keeps the news of a lost connection until its filter is gone. Until then the service takes the connection for open,
+    /// and what it sends goes on a newer one.
     fn postpone_end(&mut self, filter: FilterId, key: Key, peer: NodeId, reason: String) {
         let event = lost(peer, &reason);
-        if let Some(end) = self.streams.end(key) {
-            end.put_back(Waiting::Ended(reason));
-            end.held = Some(Hold::Filter(filter));
-        }
+        let hold = Hold::Filter(filter);
+        self.streams.hold_back(key, Waiting::Ended(reason), hold);
         self.report_ruling(
             Kind::Disconnect,
             || event,
@@ -409,9 +412,14 @@ impl<S: Service> Node<S> {
         self.break_connections(peer);
     }
 
-    /// Runs the handler of an event unless the guard objects, and performs what it asks for. What the guard suspects is
-    /// held if it can be.
-    fn attempt(&mut self, pending: Pending<S>, shown: impl FnOnce() -> String) -> Result<(), End> {
+    /// Runs the handler of an event unless the guard objects, and performs what it asks for. What the guard suspects, or a
+    /// filter wants to have looked at, is held if it can be.
+    fn attempt(
+        &mut self,
+        pending: Pending<S>,
+        decision: Decision,
+        shown: impl FnOnce() -> String,
+    ) -> Result<(), End> {
         let dice = self.dice();
         let mode = self.mode();
         let again = self.was_refused(&pending.way);
@@ -430,16 +438,36 @@ impl<S: Service> Node<S> {
             again,
         });
         self.pass_on_notices();
-        match examined {
-            Examined::Pass(performed) => self.handle_event(pending, dice, performed, shown),
-            Examined::Veto(refusal) => self.refuse(pending, refusal, dice, begun, shown),
-            Examined::Suspect { property } => {
-                match self.hold_suspected(pending, property, dice.seed) {
-                    Ok(()) => Ok(()),
-                    Err(pending) => self.handle_event(pending, dice, None, shown),
-                }
-            }
+        let predicted = decision.filter.is_some();
+        let (property, performed) = match examined {
+            Examined::Veto(refusal) => return self.refuse(pending, refusal, dice, begun, shown),
+            Examined::Suspect { property } => (Some(property), None),
+            Examined::Pass(performed) if predicted => (
+                self.property_to_check(decision, performed.as_ref()),
+                performed,
+            ),
+            Examined::Pass(performed) => (None, performed),
+        };
+        let Some(property) = property else {
+            return self.handle_event(pending, dice, performed, shown);
+        };
+        match self.hold_suspected(pending, property, dice.seed, predicted) {
+            Ok(()) => Ok(()),
+            Err(pending) => self.handle_event(pending, dice, performed, shown),
         }
+    }
+
+    /// Returns the property for whose sake a filter wants an event looked at that seems to break nothing: one that is about
+    /// several nodes, unless the event changes nothing here.
+    fn property_to_check(
+        &mut self,
+        decision: Decision,
+        performed: Option<&Performed<S>>,
+    ) -> Option<String> {
+        let property = self.hook.as_mut()?.property_of(decision.filter?)?;
+        let changes = performed.is_none_or(|(local, _)| *local != self.local);
+        let is_shared = self.guard.as_ref()?.is_shared(&property);
+        (changes && is_shared).then_some(property)
     }
 
     /// Tells whether to reset the connections with a peer instead of handling its message would break something now. The

@@ -41,6 +41,9 @@ const ANSWERS_FACTOR: u32 = 4;
 const ANSWERS_COUNT: usize = 32;
 /// It is held for no more than this part of the time until the next timer fires.
 const TIMER_PART: u32 = 4;
+/// The news of a lost connection is held for so long, since the node it was with may have to come up before it can answer. A
+/// network is often later than that with it.
+const LOSS_WAIT: Duration = Duration::from_secs(1);
 /// Less time than this is not enough to ask anybody.
 const WAIT_MIN: Duration = Duration::from_millis(1);
 
@@ -107,7 +110,7 @@ impl<S: Service> Default for Holding<S> {
 }
 
 impl<S: Service> Holding<S> {
-    /// Forgets what is held: the life it was for is over, and its callers are told so by the end of their wait.
+    /// Forgets what is held: the incarnation it was for is over, and its callers are told so by the end of their wait.
     pub(super) fn clear(&mut self) {
         self.events.clear();
     }
@@ -179,15 +182,17 @@ impl Way {
 }
 
 impl<S: Service> Node<S> {
-    /// Holds an event and asks for the neighbors' present states; gives it back if it cannot be held.
+    /// Holds an event and asks for the neighbors' present states; gives it back if it cannot be held. One of which a search
+    /// has `predicted` that it breaks something is held whatever else is due soon.
     pub(super) fn hold_suspected(
         &mut self,
         pending: Pending<S>,
         property: String,
         seed: u64,
+        predicted: bool,
     ) -> Result<(), Pending<S>> {
         let now = self.look_at_clock();
-        let Some(wait) = self.wait_for_answer(now) else {
+        let Some(wait) = self.wait_for_answer(now, predicted, &pending.way) else {
             return Err(pending);
         };
         if matches!(pending.way, Way::Message(Origin::Own)) {
@@ -223,12 +228,21 @@ impl<S: Service> Node<S> {
     }
 
     /// Returns how long an event may be held from now, if that is long enough to ask anybody.
-    fn wait_for_answer(&self, now: Instant) -> Option<Duration> {
+    fn wait_for_answer(&self, now: Instant, predicted: bool, way: &Way) -> Option<Duration> {
         let guard = self.guard.as_ref()?;
         if self.holding.events.len() >= HELD_MAX {
             return None;
         }
         let mut wait = Duration::from_millis(guard.hold_ms_max());
+        if wait < WAIT_MIN {
+            return None;
+        }
+        if let Way::Loss(..) = way {
+            return Some(LOSS_WAIT);
+        }
+        if predicted {
+            return Some(wait);
+        }
         if self.holding.answers.len() == ANSWERS_COUNT
             && let Some(slowest) = self.holding.answers.iter().max()
         {
@@ -247,8 +261,10 @@ impl<S: Service> Node<S> {
         let (me, setup, local, streams) = (self.me, &self.setup, &self.local, &self.streams);
         let (held, holding) = (&self.held, &self.holding);
         let (stamps, timers) = (&self.stamps, &self.timers);
+        let hold_ms_max = self.guard.as_ref().map_or(0, |guard| guard.hold_ms_max());
+        let wait_ms = hold_ms_max.min(wait.as_millis() as u64);
         if let Some(hook) = &mut self.hook {
-            hook.look_again(self.clock, question, wait.as_millis() as u64, || {
+            hook.look_again(self.clock, question, wait_ms, || {
                 let kept = kept(held, holding, streams);
                 let readings = stamps.readings(timers, &local.timers);
                 capture_now(me, setup, local, &streams.describe(), &kept, &readings)

@@ -167,11 +167,10 @@ impl<S: Service> Node<S> {
         what: Waiting,
         told: impl FnOnce() -> (String, String),
     ) {
-        let Some(end) = self.streams.end(key) else {
+        if self.streams.end(key).is_none() {
             return;
-        };
-        end.put_back(what);
-        end.held = Some(Hold::Postponed);
+        }
+        self.streams.hold_back(key, what, Hold::Postponed);
         let now = Instant::now();
         self.postponed.keep(key, now, self.handled_count, told);
     }

@@ -102,10 +102,10 @@ impl Unnoted {
 }
 
 impl<S: Service> Node<S> {
-    /// Begins a life, after the service has started and before anything it wants to send is sent.
-    pub(super) fn begin_life(&mut self) {
+    /// Begins an incarnation, after the service has started and before anything it wants to send is sent.
+    pub(super) fn begin_incarnation(&mut self) {
         let clock_ms = self.time_of_day.now_ms();
-        // The lives of one process follow each other whatever becomes of the clock.
+        // The incarnations of one process follow each other whatever becomes of the clock.
         let last = self.streams.incarnation;
         let incarnation = match last == Incarnation::default() {
             true => Incarnation::of_clock(clock_ms, random_seed()),
@@ -120,6 +120,7 @@ impl<S: Service> Node<S> {
         };
         let now = self.clock;
         options.incarnation = incarnation;
+        options.checks = self.guard.is_some();
         options.clock_ms = clock_ms;
         if let Some(former) = self.hook.take() {
             options.born = options.born.max(former.number().next());
@@ -133,7 +134,7 @@ impl<S: Service> Node<S> {
         match capture(self.me, &self.setup, &self.local, &[], &[], &readings) {
             Ok(captured) => {
                 let hook = Hook::connect(options, now, || captured);
-                // If lives are counted on disk, it is that count.
+                // If incarnations are counted on disk, it is that count.
                 self.streams.incarnation = hook.incarnation();
                 self.hook = Some(hook);
             }
@@ -395,7 +396,7 @@ impl<S: Service> Node<S> {
             None => messagepack::to_vec(message).unwrap_or_default(),
         };
         let occurrence = Occurrence::Message {
-            kind: kind_of(message),
+            kind: &kind_of(message),
             from,
             content: &content,
         };
@@ -411,7 +412,7 @@ impl<S: Service> Node<S> {
         };
         let content = || messagepack::to_vec(timer).unwrap_or_default();
         Decision::of(hook.admit(&Occurrence::Timer {
-            kind: kind_of(timer),
+            kind: &kind_of(timer),
             content: &content,
         }))
     }
@@ -422,7 +423,7 @@ impl<S: Service> Node<S> {
         };
         let content = || messagepack::to_vec(call).unwrap_or_default();
         Decision::of(hook.admit(&Occurrence::Call {
-            kind: kind_of(call),
+            kind: &kind_of(call),
             content: &content,
         }))
     }
@@ -450,11 +451,8 @@ impl<S: Service> Node<S> {
         content: Vec<u8>,
     ) {
         if let Origin::Stream(key) = origin {
-            if let Some(end) = self.streams.end(key) {
-                end.put_back(Waiting::Offered(content));
-                end.held = Some(Hold::Filter(filter));
-            }
-            return;
+            let hold = Hold::Filter(filter);
+            return self.streams.hold_back(key, Waiting::Offered(content), hold);
         }
         if self.held.len() == HELD_MAX {
             self.held.remove(0);
@@ -577,6 +575,8 @@ impl Decision {
             Verdict::Postpone(_) => Ruling::Postpone,
             Verdict::Refuse(_) => Ruling::Refuse,
             Verdict::Hold(_) => Ruling::Hold,
+            // The guard decides, and what it decides is reported.
+            Verdict::Check(_) => Ruling::Run,
         };
         Self {
             ruling,
@@ -619,7 +619,7 @@ fn capture<S: Service>(
     })
 }
 
-/// As [`capture()`], once the first of a life has shown that it works. A state that cannot be written all the same is one
+/// As [`capture()`], once the first of an incarnation has shown that it works. A state that cannot be written all the same is one
 /// that cannot be read either, which is what whoever reads the checkpoint then says.
 pub(super) fn capture_now<S: Service>(
     me: NodeId,

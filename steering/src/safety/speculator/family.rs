@@ -281,7 +281,7 @@ impl<S: Service> Family<S> {
         }
     }
 
-    /// The life of a child.
+    /// What a child does.
     fn answer_one(&mut self, parent: Pid, mut notes: File) -> std::io::Result<()> {
         // It must not answer for a parent that is gone: who would answer if it dies of the question?
         set_pdeathsig(Signal::SIGKILL)?;

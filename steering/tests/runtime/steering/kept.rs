@@ -102,13 +102,13 @@ async fn nothing_is_kept_on_a_connection_beyond_the_limit() {
     let state = until(&two, "all words", heard(3)).await;
     assert!(begun.elapsed() >= limit, "{:?}", begun.elapsed());
     assert_eq!(numbers(&state), [0, 1, 2]);
-    // A reset ends what was kept for the life before it.
+    // A reset ends what was kept for the incarnation before it.
     tell_many(&one, Way::Stream, 3).await;
     until(&two, "one more", heard(4)).await;
     two.reset(true).await.expect("it lives");
     until(&one, "the loss", |probe| probe.lost == [TWO]).await;
     tell_many(&one, Way::Stream, 1).await;
-    let state = until(&two, "another life", heard(1)).await;
+    let state = until(&two, "another incarnation", heard(1)).await;
     assert_eq!(numbers(&state), [0]);
 }
 

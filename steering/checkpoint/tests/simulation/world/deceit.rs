@@ -29,7 +29,7 @@ impl World {
     }
 
     /// Decides which incarnation a host begins, and with which number: from its disk, or from its clock.
-    pub(super) fn begin_life(&mut self, at: usize) -> (Incarnation, CheckpointNumber) {
+    pub(super) fn begin_incarnation(&mut self, at: usize) -> (Incarnation, CheckpointNumber) {
         let (now, lies) = (self.now, self.scenario.lies);
         let machine = &mut self.machines[at];
         let (life, born) = if lies.clocks {
@@ -50,7 +50,7 @@ impl World {
         let bad_disk = (1..=lies.bad_disks).contains(&at) && machine.life > 1;
         let born = match bad_disk && self.chance.per_mille(lies.absurd_disks) {
             true => {
-                // As the hook reads it. How far its last life was is on no disk any more.
+                // As the hook reads it. How far its last incarnation was is on no disk any more.
                 let stored = lies::absurd_number(&mut self.chance);
                 assert!(!leeway::is_stored_plausible(stored), "{stored}");
                 leeway::of_clock_if_lost(FIRST_CLOCK_MS + now)
