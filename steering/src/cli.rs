@@ -159,12 +159,23 @@ struct Words {
 }
 
 impl Words {
+    /// Adds what is the service's own to `check`. What its options say of themselves as a whole is not what `check` is about.
+    fn complete(&self, check: clap::Command) -> clap::Command {
+        let (about, long_about) = (check.get_about().cloned(), check.get_long_about().cloned());
+        let mut check = (self.add_options)(check).after_help(self.catalogue());
+        if let Some(about) = about {
+            check = check.about(about);
+        }
+        if let Some(long_about) = long_about {
+            check = check.long_about(long_about);
+        }
+        check
+    }
+
     fn parse(&self, arguments: Vec<OsString>) -> Result<(Command, ArgMatches), clap::Error> {
         let command = Arguments::command()
             .about(self.about)
-            .mut_subcommand("check", |check| {
-                (self.add_options)(check).after_help(self.catalogue())
-            });
+            .mut_subcommand("check", |check| self.complete(check));
         let matches = command.try_get_matches_from(arguments)?;
         let Arguments { command } = Arguments::from_arg_matches(&matches)?;
         Ok((command, matches))

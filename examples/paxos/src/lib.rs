@@ -22,5 +22,5 @@ pub use service::{Bugs, Call, Index, Message, Part, Paxos, Setup, Timer, Value};
 
 /// The service with its command line, for the executable of this crate and for others that hold it.
 // The unit tests need none of it, and to build it once more for them takes long.
-#[cfg(not(test))]
+#[cfg(all(feature = "executable", not(test)))]
 pub static EXECUTABLE: scry::Executable = scry::Executable::of::<Paxos>();
