@@ -182,6 +182,7 @@ fn job(counts: bool) -> Job {
         past_paths: Vec::new(),
         whole: true,
         modes: Vec::new(),
+        strategy: "consequence".to_owned(),
     }
 }
 
