@@ -324,8 +324,23 @@ mod tests {
     }
 
     #[test]
+    fn a_strategy_on_one_thread_is_not_given_two() {
+        let source = "[node]\nid = 3\n[checker]\nthreads = 2\nstrategy = \"depth-first\"";
+        let said = read(source, &[]).unwrap_err();
+        assert!(
+            said.contains("checker.threads: is 2, and depth-first runs on one"),
+            "{said}"
+        );
+        for strategy in scry::Strategy::all().filter(|it| it.offline().is_none()) {
+            let source = format!("[node]\nid = 3\n[checker]\nstrategy = \"{strategy}\"");
+            let configuration = read(&source, &[]).unwrap();
+            assert_eq!(configuration.checker.strategy, strategy.name());
+        }
+    }
+
+    #[test]
     fn all_mistakes_are_told_at_once_with_their_places() {
-        let source = "[node]\nid = \"one\"\n[steering]\nmod = \"steer\"\nttl_ms = -5\n[chekcer]\n[checker]\nnice = 77\n[peers]\nknown = [{ id = 1 }, { id = 2, adress = \"a:1\", address = \"a\" }, { id = 2, address = \"b:1\" }]\n";
+        let source = "[node]\nid = \"one\"\n[steering]\nmod = \"steer\"\nttl_ms = -5\n[chekcer]\n[checker]\nnice = 77\nstrategy = \"consequense\"\n[peers]\nknown = [{ id = 1 }, { id = 2, adress = \"a:1\", address = \"a\" }, { id = 2, address = \"b:1\" }]\n";
         let said = read(source, &[]).unwrap_err();
         for expect in [
             "scry.toml:2:6",
@@ -335,6 +350,8 @@ mod tests {
             "unknown section `chekcer`",
             "did you mean `checker`?",
             "checker.nice: is not between 0 and 19",
+            "checker.strategy: there is no strategy `consequense`; there are exhaustive, ",
+            "did you mean \"consequence\"?",
             "missing field `address`",
             "unknown key `adress`",
             "peers.known.1.address: is not `host:port`",

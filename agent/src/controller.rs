@@ -49,6 +49,7 @@ mod unjudged;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use scry::Strategy;
 use scry::checkpoint::Time;
 use scry_protocol::filter::Mode;
 use scry_protocol::link::checker::{
@@ -99,6 +100,8 @@ pub struct Options {
     pub budget: Budget,
     /// Which of several filters is taken.
     pub order: Order,
+    /// How the checker searches.
+    pub strategy: Strategy,
     /// How long beyond its budget a checker may be silent before it is told to stop, and then again before it is killed.
     pub grace_ms: u64,
     /// How old the oldest checkpoint of a snapshot may be when a filter is installed because of it.
@@ -161,6 +164,7 @@ impl Default for Options {
                 violations_max: 16,
             },
             order: Order::LeastHarm,
+            strategy: Strategy::CONSEQUENCE,
             grace_ms: 2_000,
             snapshot_age_ms_max: 30_000,
             filter_ttl_ms: 60_000,

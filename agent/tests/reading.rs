@@ -133,6 +133,7 @@ fn log(scratch: &Scratch) {
         property: "one root".to_owned(),
         explanation: "n1 and n2 both lead".to_owned(),
         depth: 4,
+        strategy: Some("consequence".to_owned()),
         mode: scry_protocol::filter::Mode::Audit.into(),
         neighbor: None,
         trace: Some("v7.json".to_owned()),

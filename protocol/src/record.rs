@@ -179,7 +179,9 @@ kinds! {
     }
     /// A run of the controller ended.
     "run" Run {
-        /// How: `exhausted`, `budget`, `cancelled`, `unreadable`, `crashed`, `hung` or `unsent`.
+        /// How it searched: the name of a strategy.
+        strategy: Option<String>,
+        /// How it ended: `exhausted`, `budget`, `cancelled`, `unreadable`, `crashed`, `hung` or `unsent`.
         ended: String,
         /// States visited.
         states: u64,
@@ -210,6 +212,8 @@ kinds! {
         explanation: String,
         /// How many events lead there. With 0 the snapshot itself shows it: it was not prevented.
         depth: u32,
+        /// The strategy that found it.
+        strategy: Option<String>,
         /// How much may be done about it.
         mode: Word<Mode>,
         /// The node of the first event that could be steered, if that is another one.

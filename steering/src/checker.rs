@@ -38,6 +38,7 @@ use crate::checker::remedy::{ProofTime, Prover, Remedies};
 use crate::checker::replay::Replay;
 use crate::checker::start::Start;
 use crate::trace;
+use scry_engine::explore::strategy::UnknownStrategy;
 use scry_engine::explore::{Counts, Limits, Options, Search, Stop, Strategy};
 use scry_engine::model::event::Step;
 use scry_engine::model::fault::Faults;
@@ -188,6 +189,19 @@ impl<S: Service> Checker<S> {
     }
 }
 
+/// Finds the strategy a job names, among those that can run beside a service. The agent's list may be another, since the
+/// checker is the service's own executable.
+fn strategy_of(job: &Job) -> Result<Strategy, String> {
+    let strategy: Strategy = job
+        .strategy
+        .parse()
+        .map_err(|unknown: UnknownStrategy| unknown.to_string())?;
+    match strategy.offline() {
+        None => Ok(strategy),
+        Some(why) => Err(format!("{strategy} cannot run beside a service: it {why}")),
+    }
+}
+
 /// A violation with what is needed to tell of it.
 struct Seen<S: Service> {
     id: ViolationId,
@@ -307,8 +321,15 @@ impl<S: Service> Run<'_, S> {
 
     fn search(&mut self, counts: &mut Counts) -> Ended {
         let budget = self.job.budget;
+        let strategy = match strategy_of(self.job) {
+            Ok(strategy) => strategy,
+            Err(remark) => {
+                self.remarks.push(remark);
+                return Ended::Unreadable;
+            }
+        };
         let options = Options {
-            strategy: Strategy::CONSEQUENCE,
+            strategy,
             limits: Limits {
                 states: Some(budget.states_max),
                 depth: Some(budget.depth_max),

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::path::Path;
 
+use scry::Strategy;
 use scry::checkpoint::neighborhood::NEIGHBORS_MAX;
 use scry::interned::PANIC_PROPERTY;
 use scry::properties::closest;
@@ -145,6 +146,24 @@ pub(super) fn values(reading: &mut Reading<'_>, configuration: &Configuration) {
     }
     if !(0..=19).contains(&checker.nice) {
         wrong("checker.nice", "is not between 0 and 19", None);
+    }
+    match checker.strategy.parse::<Strategy>() {
+        Err(unknown) => {
+            let names = Strategy::all().map(Strategy::name);
+            let close = closest(&checker.strategy, names);
+            let help = close.map(|close| format!("did you mean {close:?}?"));
+            wrong("checker.strategy", &unknown.to_string(), help.as_deref());
+        }
+        Ok(strategy) => {
+            if let Some(why) = strategy.offline() {
+                let what = format!("{strategy} cannot run beside a service: it {why}");
+                wrong("checker.strategy", &what, None);
+            }
+            if checker.threads > 1 && !strategy.uses_threads() {
+                let what = format!("is {}, and {strategy} runs on one", checker.threads);
+                wrong("checker.threads", &what, None);
+            }
+        }
     }
     if checker.threads > 1024 {
         wrong("checker.threads", "is more than 1024", None);

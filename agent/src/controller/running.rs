@@ -34,6 +34,7 @@ pub(super) struct Waiting {
 #[derive(Clone, Debug)]
 pub(super) struct Run {
     pub(super) id: RunId,
+    strategy: Strategy,
     pub(super) view: View,
     pub(super) started: Time,
     /// When the checker is told to stop, or, having been told, is given up.
@@ -293,6 +294,7 @@ impl Controller {
         } = &waiting.snapshot;
         self.run = Some(Run {
             id: waiting.run,
+            strategy: self.options.strategy,
             view: waiting.view,
             started: now,
             deadline: now.after_millis(limit),
@@ -330,6 +332,7 @@ impl Controller {
             past_paths,
             whole,
             modes: self.own_modes(),
+            strategy: self.options.strategy.name().to_owned(),
         };
         self.outputs
             .push_back(Output::Checker(Box::new(job).into()));
@@ -460,6 +463,7 @@ impl Controller {
             property: violation.property.clone(),
             explanation: violation.explanation.clone(),
             depth: violation.depth,
+            strategy: self.run.as_ref().map(|run| run.strategy.name().to_owned()),
             mode: Word(mode),
             neighbor: violation.neighbor.map(Shown),
             trace: trace.then(|| format!("{id}.json")),
@@ -673,6 +677,7 @@ impl Controller {
             installed: run.installed,
         };
         let what = What::Run {
+            strategy: Some(run.strategy.name().to_owned()),
             ended: last.ended.clone(),
             states: last.states,
             depth: last.depth,

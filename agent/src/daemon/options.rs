@@ -149,6 +149,10 @@ pub(super) fn controller(loaded: &Loaded, file: &Path) -> controller::Options {
             violations_max: checker.violations,
         },
         order: steering.order.into(),
+        strategy: checker
+            .strategy
+            .parse()
+            .expect("the configuration was checked"),
         // It waits this long twice: before it cancels, and before it kills.
         grace_ms: checker.grace_ms / 2,
         filter_ttl_ms: steering.ttl_ms,

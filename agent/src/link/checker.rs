@@ -610,6 +610,7 @@ mod tests {
             past_paths: Vec::new(),
             whole: true,
             modes: Vec::new(),
+            strategy: "consequence".to_owned(),
         }
     }
 

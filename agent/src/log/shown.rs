@@ -338,6 +338,7 @@ fn snapshot(what: &What) -> String {
 
 fn run(what: &What) -> String {
     let What::Run {
+        strategy,
         ended,
         states,
         depth,
@@ -358,8 +359,11 @@ fn run(what: &What) -> String {
         .map_or(String::new(), |detail| format!(": {detail}"));
     let count = |number: &u32, one, many| counted(u64::from(*number), one, many);
     format!(
-        "{ended} after {} (snapshot {} old): {}, depth {depth}, {}, {}, {} installed, {} withdrawn{detail}",
+        "{ended} after {} ({}snapshot {} old): {}, depth {depth}, {}, {}, {} installed, {} withdrawn{detail}",
         duration(*elapsed_ms),
+        strategy
+            .as_ref()
+            .map_or(String::new(), |strategy| format!("{strategy}, ")),
         duration(*snapshot_age_ms),
         counted(*states, "state", "states"),
         count(replayed, "replay", "replays"),

@@ -71,6 +71,9 @@ pub struct Job {
     /// Properties in another mode than most, by name. What is off is not looked at.
     #[serde(with = "limit::List::<PROPERTIES_MAX>")]
     pub modes: Vec<PropertyMode>,
+    /// How to search: the name of a strategy.
+    #[serde(with = "limit::Text::<NAME_BYTES_MAX>")]
+    pub strategy: String,
 }
 
 /// How many faults of each kind a path may contain.

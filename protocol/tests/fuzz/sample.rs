@@ -469,6 +469,7 @@ pub(crate) fn agent_to_checker(dice: &mut Dice) -> AgentToChecker {
             property: text(dice),
             mode: coded(dice),
         }),
+        strategy: text(dice),
     })
     .into()
 }

@@ -97,6 +97,7 @@ fn measure<S: Service>(
         past_paths: Vec::new(),
         whole: true,
         modes: Vec::new(),
+        strategy: "consequence".to_owned(),
     };
     let (mut restores, mut founds) = (Vec::new(), Vec::new());
     for _ in 0..runs {

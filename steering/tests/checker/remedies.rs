@@ -4,7 +4,7 @@ use randtree::{RandTree, scenarios};
 use scry::checker::remedy::{Bound, judge_veto};
 use scry::model::Event;
 use scry::{Faults, NodeId, Service, Simulation, Step};
-use scry_protocol::link::checker::Job;
+use scry_protocol::link::checker::{Ended, Job, Report};
 
 use crate::pupil::{Pupil, Story, tell, tell_to, tell_with};
 use crate::support::{earliest, job, run, scenario, shown};
@@ -34,6 +34,25 @@ fn remedy_of(job: Job) -> Result<String, String> {
         }
         None => Err(bad.unhelpful.clone()),
     }
+}
+
+#[test]
+fn a_job_names_the_strategy_that_searches() {
+    let asked = |strategy: &str| Job {
+        strategy: strategy.to_owned(),
+        ..earliest(job(&tell(Story::Behind), 1))
+    };
+    for strategy in ["consequence", "exhaustive", "depth-first"] {
+        let filter = remedy_of(asked(strategy));
+        assert_eq!(filter.as_deref(), Ok("reset First n0->n1"), "{strategy}");
+    }
+    let heard = run::<Pupil>(&asked("consequense"));
+    let Report { ended, detail, .. } = heard.report();
+    assert_eq!(*ended, Ended::Unreadable);
+    assert!(
+        detail.contains("there is no strategy `consequense`"),
+        "{detail}"
+    );
 }
 
 #[test]

@@ -102,6 +102,7 @@ pub(crate) fn job<S: Service>(state: &Simulation<S>, by: u32) -> Job {
         past_paths: Vec::new(),
         whole: true,
         modes: Vec::new(),
+        strategy: "consequence".to_owned(),
     }
 }
 

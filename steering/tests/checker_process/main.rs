@@ -183,6 +183,7 @@ fn job(counts: bool) -> Job {
         past_paths: Vec::new(),
         whole: true,
         modes: Vec::new(),
+        strategy: "consequence".to_owned(),
     }
 }
 

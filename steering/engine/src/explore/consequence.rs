@@ -16,6 +16,7 @@ pub(super) static ENTRY: Entry = Entry {
     settings: &[PRUNING],
     threads: true,
     seeded: false,
+    offline: None,
     start: |world, start, plan| {
         let pruning = match plan.settings.is_on(&PRUNING) {
             true => Pruning::local_once(),

@@ -10,6 +10,7 @@ pub(super) static ENTRY: Entry = Entry {
     settings: &[],
     threads: true,
     seeded: false,
+    offline: None,
     start: |world, start, plan| Box::new(Breadth::new(world, start, Pruning::Off, plan)),
 };
 

@@ -33,6 +33,9 @@ pub struct Entry {
     pub threads: bool,
     /// Whether it throws dice, so that a seed makes a difference.
     pub seeded: bool,
+    /// Why it cannot run beside a service, in words that complete "it …", such as "needs a second snapshot"; `None` if it
+    /// can.
+    pub offline: Option<&'static str>,
     /// Begins a search in a state.
     pub start: fn(&mut Space, &[u32], Plan) -> Box<dyn Walk>,
 }
@@ -199,6 +202,16 @@ impl Strategy {
     /// Tells whether a seed makes a difference.
     pub const fn is_seeded(self) -> bool {
         self.0.seeded
+    }
+
+    /// Tells whether it can work on several threads.
+    pub const fn uses_threads(self) -> bool {
+        self.0.threads
+    }
+
+    /// Says why it cannot run beside a service, in words that complete "it …"; `None` if it can.
+    pub const fn offline(self) -> Option<&'static str> {
+        self.0.offline
     }
 
     pub(super) const fn entry(self) -> &'static Entry {

@@ -70,6 +70,7 @@ impl<S: Service> Task<'_, S> {
         mut watch: impl FnMut(&Search<S>, &[Violation<S>]) -> Result<(), String>,
     ) -> Result<Vec<Violation<S>>, String> {
         let options = Options {
+            // Whatever found the violation: a proof needs a strategy that looks everywhere within its bounds, and says so.
             strategy: Strategy::CONSEQUENCE,
             limits: Limits {
                 states: Some(self.bound.states),
