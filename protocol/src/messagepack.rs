@@ -51,7 +51,7 @@ pub fn write<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) -> Result<(), 
     rmp_serde::encode::write(out, value)
 }
 
-/// Begins a list of so many values, which are [written](write) one by one.
+/// Begins a list of so many values, which are [written](write()) one by one.
 pub fn write_list(out: &mut Vec<u8>, length: u32) {
     rmp::encode::write_array_len(out, length).expect("a vector takes everything");
 }

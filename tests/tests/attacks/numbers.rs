@@ -141,7 +141,7 @@ fn other_lives(cluster: &Cluster) -> Envelope {
     Envelope {
         number,
         place: Some(Place {
-            incarnation: incarnation,
+            incarnation,
             serial: 0,
             sequence: 1,
         }),
@@ -168,7 +168,7 @@ fn lie_to_agent(agent: &Agent) {
     let (incarnation, at) = (Incarnation::new(1), number(ABSURD / 2));
     let hello = Hello {
         node: NodeId::new(agent.id),
-        incarnation: incarnation,
+        incarnation,
         born: at,
         number: at,
         service: "Register".to_owned(),
@@ -176,7 +176,7 @@ fn lie_to_agent(agent: &Agent) {
         checks: false,
     };
     let content = Content {
-        incarnation: incarnation,
+        incarnation,
         born: at,
         past: Past::default(),
         state: Vec::new(),
