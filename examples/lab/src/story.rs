@@ -132,7 +132,7 @@ impl Telling {
     }
 
     /// Waits until the agents have seen the situation that is there now, and what they decided about it is in force: with
-    /// the bug, a filter at a certain node.
+    /// the bug, a filter at a certain node, or at that of the last event where looking at it is enough.
     async fn look_ahead<S: Staged>(
         &self,
         stage: &mut Stage<'_, S>,
@@ -145,8 +145,10 @@ impl Telling {
         let since_ms = epoch_ms();
         let members = stage.cluster.members();
         let predicts = self.way.steering().predicts();
+        let looks = self.way == Way::Steered && self.isolate != Isolate::Off;
+        let nodes = if looks { members.clone() } else { vec![node] };
         let mut wants = evidence::Wanted {
-            filter: (predicts && !self.fixed).then_some(node),
+            filter: (predicts && !self.fixed).then_some(nodes.as_slice()),
             runs: predicts,
         };
         let is_seen = |_: &_, happening: &Happening| {
@@ -159,7 +161,7 @@ impl Telling {
         wants.filter = None;
         stage.cluster.check()?;
         match Evidence::read(directory, &members).shows(&members, since_ms, wants) {
-            true => bail!("the situation was searched, and {node} has no filter"),
+            true => bail!("the situation was searched, and there is no filter at {nodes:?}"),
             false => bail!("the situation was not seen in {PATIENCE:?}"),
         }
     }

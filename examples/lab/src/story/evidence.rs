@@ -15,9 +15,9 @@ pub(super) struct Evidence {
 
 /// What agents must have come to before the story goes on.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Wanted {
-    /// A filter in force at this node.
-    pub(super) filter: Option<NodeId>,
+pub(super) struct Wanted<'a> {
+    /// A filter in force at one of these nodes.
+    pub(super) filter: Option<&'a [NodeId]>,
     /// Searches that ended.
     pub(super) runs: bool,
 }
@@ -59,10 +59,10 @@ impl Evidence {
     }
 
     /// Tells whether every agent has seen the whole situation since a moment, and come to what is wanted.
-    pub(super) fn shows(&self, members: &[NodeId], since_ms: u64, wanted: Wanted) -> bool {
-        let has_filter = wanted.filter.is_none_or(|node| {
-            let log = self.logs.get(&node);
-            log.is_some_and(|log| has_filter_in_force(log))
+    pub(super) fn shows(&self, members: &[NodeId], since_ms: u64, wanted: Wanted<'_>) -> bool {
+        let has_filter = wanted.filter.is_none_or(|nodes| {
+            let mut logs = nodes.iter().filter_map(|node| self.logs.get(node));
+            logs.any(|log| has_filter_in_force(log))
         });
         has_filter
             && self.logs.values().all(|log| {
