@@ -158,7 +158,7 @@ fn a_connection_that_one_end_has_closed_is_about_to_end_at_the_other() {
 }
 
 #[test]
-fn a_72_a_connection_of_a_former_life_is_stale_and_nobody_is_told() {
+fn a_72_a_connection_of_an_earlier_incarnation_is_stale_and_nobody_is_told() {
     let state = connected();
     let mut snapshot = snapshot(&state, N1);
     forget_streams(&mut snapshot, N0, &state, 2);
