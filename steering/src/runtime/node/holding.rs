@@ -44,6 +44,9 @@ const TIMER_PART: u32 = 4;
 /// The news of a lost connection is held for so long, since the node it was with may have to come up before it can answer. A
 /// network is often later than that with it.
 const LOSS_WAIT: Duration = Duration::from_secs(1);
+/// An event of which a search has predicted that it breaks something is held for so long: neighbors that are silent are waited for
+/// before anybody answers, and on a busy machine an answer that is just too late would let it through.
+const PREDICTED_WAIT: Duration = Duration::from_millis(500);
 /// Less time than this is not enough to ask anybody.
 const WAIT_MIN: Duration = Duration::from_millis(1);
 
@@ -241,7 +244,7 @@ impl<S: Service> Node<S> {
             return Some(LOSS_WAIT);
         }
         if predicted {
-            return Some(wait);
+            return Some(wait.max(PREDICTED_WAIT));
         }
         if self.holding.answers.len() == ANSWERS_COUNT
             && let Some(slowest) = self.holding.answers.iter().max()
