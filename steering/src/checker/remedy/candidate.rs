@@ -86,14 +86,18 @@ pub(super) fn candidates<S: Service>(
 
 /// Lists the filters that have events looked at before they are handled: the immediate check would see what an event breaks, if
 /// only it asked the neighbors. Which of the `nodes` that break the property together comes last is often a matter of
-/// chance, so each of them looks at the last thing that happens to it; none are named if the property is about all.
+/// chance, so each of them looks at the last thing that happens to it; none are named if the property is about all. Where
+/// that cannot be looked at, as what a node says to itself, looking does not help.
 fn checks<S: Service>(me: NodeId, nodes: &[NodeId], path: &[Step<S>]) -> Vec<Candidate> {
+    let Some(last) = path.len().checked_sub(1) else {
+        return Vec::new();
+    };
+    if check::<S>(&path[last]).is_none() {
+        return Vec::new();
+    }
     let is_one = |node: NodeId| nodes.is_empty() || nodes.contains(&node);
-    let own = path
-        .iter()
-        .rposition(|step| step.node == me && is_one(me) && check::<S>(step).is_some());
-    let last = path.len().checked_sub(1);
-    let mut places: Vec<usize> = own.into_iter().chain(last).collect();
+    let own = path.iter().rposition(|step| step.node == me && is_one(me));
+    let mut places: Vec<usize> = own.into_iter().chain([last]).collect();
     places.dedup();
     let candidate = |at: usize| {
         let rule = check::<S>(&path[at])?;
