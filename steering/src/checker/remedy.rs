@@ -171,21 +171,19 @@ impl<S: Service> Prover<'_, S> {
         };
         let secured = judged.iter().find_map(proved);
         let mut choice = Choice::default();
-        // Proved, but the danger does not pass: it has to wait for its place in the order.
-        let mut standstill: Option<NodeFilter> = None;
-        let mut standstills = Vec::new();
+        // Proved, but the danger does not pass: they have to wait for their place in the order.
+        let mut standstills: Vec<NodeFilter> = Vec::new();
         for (at, candidate) in candidates.iter().enumerate() {
             let Candidate { rule, harm, .. } = candidate;
             if *harm > Harm::Standstill
-                && let Some(rule) = standstill.take()
+                && let Some(rule) = standstills.first()
             {
-                return self.chosen(rule, secured, choice);
+                return self.chosen(rule.clone(), secured, choice);
             }
             let verdict = judged.remove(&at);
             match verdict.unwrap_or_else(|| self.judge(candidate)) {
                 Ok(Danger::Lasts) if self.order == Order::LeastHarm && *harm == Harm::Delay => {
                     standstills.push(rule.clone());
-                    standstill.get_or_insert_with(|| rule.clone());
                 }
                 Ok(_) => {
                     // What was tried of this node's own speaks for leaving it to the other.
@@ -204,7 +202,7 @@ impl<S: Service> Prover<'_, S> {
                 Err(_) => {}
             }
         }
-        match standstill {
+        match standstills.into_iter().next() {
             Some(rule) => self.chosen(rule, secured, choice),
             None => choice,
         }
