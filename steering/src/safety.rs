@@ -287,6 +287,18 @@ impl<S: Service> SafetyCheck<S> {
         Some(tried)
     }
 
+    /// Says why an event runs that is accused and not proved guilty.
+    fn unproven(&self, scene: &Scene<'_, S>, accused: &[Accusation]) -> Outcome {
+        // Neighbors that answered and have moved on since can be asked again. Silent ones are not, unless nobody waits: the
+        // news of a lost connection often concerns a node that is about to come up.
+        let patient = matches!(scene.input, Input::Disconnect(_));
+        let present = |it: &Accusation| it.witnesses.iter().all(|it| self.present.contains(it));
+        match accused.iter().any(|it| patient || present(it)) {
+            true => Outcome::NotTogether,
+            false => Outcome::Cleared,
+        }
+    }
+
     /// Decides what a verdict means for an event that has not run.
     fn weigh(&mut self, scene: &Scene<'_, S>, verdict: Verdict, began: Instant) -> Weighed {
         let mut weighed = Weighed::Nothing;
@@ -549,12 +561,12 @@ impl<S: Service> Guard<S> for SafetyCheck<S> {
             let before = match asked.meanwhile {
                 Meanwhile::Busy(Some(local)) if !accused.is_empty() => {
                     let past = asked.past;
-                    self.retry(&Scene {
+                    let scene = Scene {
                         local,
                         past,
                         ..*scene
-                    })?
-                    .0
+                    };
+                    self.retry(&scene)?.0
                 }
                 _ => Vec::new(),
             };
@@ -574,15 +586,7 @@ impl<S: Service> Guard<S> for SafetyCheck<S> {
         };
         let Some(accusation) = guilty else {
             self.patience.learn(property, &kind(scene.input), false);
-            // Neighbors that answered and have moved on since can be asked again. Silent ones are not, unless nobody waits: the
-            // news of a lost connection often concerns a node that is about to come up.
-            let patient = matches!(scene.input, Input::Disconnect(_));
-            let present = |it: &Accusation| it.witnesses.iter().all(|it| self.present.contains(it));
-            let outcome = match accused.iter().any(|it| patient || present(it)) {
-                true => Outcome::NotTogether,
-                false => Outcome::Cleared,
-            };
-            return Reviewed::Run(outcome, performed);
+            return Reviewed::Run(self.unproven(scene, &accused), performed);
         };
         let event = kind(scene.input);
         self.patience.learn(property, &event, true);
