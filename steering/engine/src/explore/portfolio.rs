@@ -110,7 +110,8 @@ impl Portfolio {
         if ended(Stop::Violation) {
             return Some(Stop::Violation);
         }
-        let has_seen_all = |member: &Member| member.sees_all && member.stop == Some(Stop::Exhausted);
+        let has_seen_all =
+            |member: &Member| member.sees_all && member.stop == Some(Stop::Exhausted);
         if self.members.iter().any(has_seen_all) {
             return Some(Stop::Exhausted);
         }
