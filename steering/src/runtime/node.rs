@@ -31,7 +31,7 @@ use crate::runtime::guard::Guard;
 use crate::runtime::handle::{Command, Counts, Handle, Snapshot};
 use crate::runtime::node::holding::Holding;
 use crate::runtime::node::postponing::Postponed;
-use crate::runtime::node::steering::{Held, Unnoted};
+use crate::runtime::node::steering::Held;
 use crate::runtime::options::Options;
 use crate::runtime::ports::Ports;
 use crate::runtime::report::{Kind, Report, Ruling};
@@ -229,7 +229,6 @@ struct Node<S: Service> {
     postponed: Postponed,
     /// What properties read of the node at its last checkpoint, by the number of that.
     watched: Option<(CheckpointNumber, Vec<Option<Projection>>)>,
-    unnoted: Unnoted,
     /// Buffers for the message that is being sent, and for what goes over the wire.
     content: Vec<u8>,
     framed: Vec<u8>,
@@ -298,7 +297,6 @@ impl<S: Service> Node<S> {
             holding: Holding::default(),
             postponed: Postponed::new(options.late_max),
             watched: None,
-            unnoted: Unnoted::default(),
             content: Vec::new(),
             framed: Vec::new(),
         };

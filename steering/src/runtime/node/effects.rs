@@ -3,7 +3,6 @@
 use scry_protocol::{NodeId, Transport};
 use tokio::time::Instant;
 
-use crate::hook::Hook;
 use crate::runtime::connection::Key;
 use crate::runtime::emulation::Passage;
 use crate::runtime::node::events::encode;
@@ -34,7 +33,6 @@ impl<S: Service> Node<S> {
                 Effect::Arm { timer, after } => self.timers.arm(timer, after, Instant::now()),
                 Effect::Cancel { timer } => self.timers.cancel(&timer),
                 Effect::Disconnect { peer } => {
-                    self.note_runs();
                     for end in self.streams.finish(peer) {
                         self.close_channel(&end);
                     }
@@ -133,12 +131,14 @@ impl<S: Service> Node<S> {
         to: NodeId,
         message: &S::Message,
     ) -> Result<bool, End> {
-        let past_version = self.hook.as_ref().map_or(0, Hook::past_version);
-        if self.unnoted.may_send(self.clock, key, past_version)
+        if let Some(hook) = &mut self.hook
             && let Some(end) = self.streams.end(key)
-            && let Some(content) = self.unnoted.send(|out| encode(message, out))?
         {
-            return Ok(wire::frame_next(frame, &mut end.sent, content));
+            let lane = Lane::Stream(end.sending);
+            let next = hook.send_next(self.clock, to, lane, |out| encode(message, out))?;
+            if let Some(content) = next {
+                return Ok(wire::frame_next(frame, &mut end.sent, content));
+            }
         }
         self.with_encoded(message, |node, content| {
             let end = node.streams.end(key);
@@ -160,18 +160,14 @@ impl<S: Service> Node<S> {
         to: NodeId,
         content: &[u8],
     ) -> bool {
-        self.note_runs();
         let sending = self.streams.end(key).map_or(0, |end| end.sending);
         let stamp = self.stamp(to, Lane::Stream(sending), content);
-        let past_version = self.hook.as_ref().map_or(0, Hook::past_version);
-        self.unnoted.begin_to_send(self.clock, key, past_version);
         let end = self.streams.end(key).expect("the caller has seen it");
         wire::frame(frame, &mut end.sent, &stamp, content)
     }
 
     /// Resets all connections with a peer, and tells whether there were any.
     pub(super) fn break_connections(&mut self, peer: NodeId) -> bool {
-        self.note_runs();
         let gone = self.streams.break_with(peer, self.emulator.is_cut(peer));
         for end in &gone {
             self.close_channel(end);

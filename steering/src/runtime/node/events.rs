@@ -150,14 +150,16 @@ impl<S: Service> Node<S> {
         let (peer, standing) = (end.peer, end.standing);
         let run = standing == Standing::Open
             && end.member
-            && self.unnoted.may_receive(key)
             && self.hook.as_ref().is_none_or(Hook::is_unfiltered);
         if run && let Some(content) = end.came.read_next(content) {
+            let place = end.came.place();
             self.counts.segments_received += 1;
             let Some(message) = read_message::<S>(content) else {
                 return self.reject_malformed(Origin::Stream(key));
             };
-            self.unnoted.receive(key);
+            if let Some(hook) = &mut self.hook {
+                hook.receive_next(self.clock, peer, place);
+            }
             return self.offer_message(Origin::Stream(key), peer, message, Some(content));
         }
         self.receive_stamped(key, content)
@@ -167,7 +169,6 @@ impl<S: Service> Node<S> {
     /// (ARCHITECTURE.md).
     #[inline(never)]
     fn receive_stamped(&mut self, key: Key, content: &[u8]) -> Result<(), End> {
-        self.note_runs();
         let end = self.streams.end(key).expect("the caller has seen it");
         let (peer, standing, member) = (end.peer, end.standing, end.member);
         let Ok((envelope, content)) = end.came.read(content) else {
@@ -331,7 +332,6 @@ impl<S: Service> Node<S> {
 
     /// Resets the node: its peers are told, or find out.
     pub(super) fn reset(&mut self, notice: bool) -> Result<(), End> {
-        self.note_runs();
         let emulator = &self.emulator;
         let stale = self
             .streams
@@ -406,7 +406,6 @@ impl<S: Service> Node<S> {
             return;
         };
         let (peer, end) = (end.peer, end.describe());
-        self.note_runs();
         self.streams.remove(key);
         self.close_channel(&end);
         self.break_connections(peer);

@@ -258,7 +258,6 @@ impl<S: Service> Node<S> {
     }
 
     fn ask_neighbors(&mut self, wait: Duration) {
-        self.note_runs();
         self.holding.last_question += 1;
         let question = self.holding.last_question;
         let (me, setup, local, streams) = (self.me, &self.setup, &self.local, &self.streams);
