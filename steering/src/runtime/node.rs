@@ -71,6 +71,12 @@ pub enum End {
     Cancelled,
 }
 
+impl From<Panicked> for End {
+    fn from(Panicked(said): Panicked) -> Self {
+        Self::Panicked(said)
+    }
+}
+
 /// A node whose ports are bound and which has not started.
 #[derive(Debug)]
 pub struct Bound<S: Service> {
@@ -257,7 +263,7 @@ impl<S: Service> Node<S> {
         let dice = Dice::new(mix(seed), stamps.stamp(begun), ticks);
         let (local, effects) = match live::boot(options.me, &options.setup, disk, dice) {
             Ok(booted) => booted,
-            Err(Panicked(said)) => return Err((watchers, End::Panicked(said))),
+            Err(panicked) => return Err((watchers, panicked.into())),
         };
         let mut node = Self {
             me: options.me,

@@ -11,7 +11,7 @@ use crate::runtime::wire::{self, NO_STAMP};
 use scry_checkpoint::channel::Lane;
 use scry_engine::context::Effect;
 use scry_engine::model::live::Effects;
-use scry_engine::panics::{Panicked, caught};
+use scry_engine::panics::caught;
 use scry_engine::service::Service;
 
 /// How large a buffer is kept for the next message.
@@ -22,7 +22,7 @@ impl<S: Service> Node<S> {
     pub(super) fn perform(&mut self, effects: Effects<S>) -> Result<(), End> {
         if let Some(store) = &mut self.store {
             let service = &self.local.service;
-            let disk = caught(|| service.disk()).map_err(|Panicked(said)| End::Panicked(said))?;
+            let disk = caught(|| service.disk())?;
             store
                 .keep(self.local.ticks, self.stamps.event_ms(), &disk)
                 .map_err(|error| End::Failed(format!("disk: {error}")))?;

@@ -401,7 +401,7 @@ impl<S: Service> Node<S> {
         }
         match reviewed {
             Reviewed::Run(_, performed) => {
-                self.handle_event(event.pending, dice, performed, || shown)?;
+                self.handle(event.pending, dice, performed, || shown)?;
             }
             Reviewed::Refuse(refusal) => {
                 self.refuse(event.pending, refusal, dice, event.since, || shown)?;
@@ -433,7 +433,7 @@ impl<S: Service> Node<S> {
             if let Some(key) = pending.way.stream() {
                 self.end_postponing(key, Outcome::RefusalBreaks);
             }
-            return self.handle_event(pending, dice, None, shown);
+            return self.handle(pending, dice, None, shown);
         }
         // What is refused once more was told and counted before; that it now costs more is counted.
         match self.was_refused(&pending.way) {

@@ -282,7 +282,7 @@ impl<S: Service> Node<S> {
         }
     }
 
-    /// CheckSettings on a message; `content` is how it came over the wire, if it did. One that is offered `again` is no other event.
+    /// Rules on a message; `content` is how it came over the wire, if it did. One that is offered `again` is no other event.
     pub(super) fn rule_on_message(
         &mut self,
         from: NodeId,
@@ -336,7 +336,7 @@ impl<S: Service> Node<S> {
         }))
     }
 
-    /// CheckSettings on the news that the connections with a peer are lost.
+    /// Rules on the news that the connections with a peer are lost.
     pub(super) fn rule_on_disconnect(&mut self, peer: NodeId, again: bool) -> Decision {
         let Some(hook) = &mut self.hook else {
             return Decision::RUN;
@@ -379,7 +379,7 @@ impl<S: Service> Node<S> {
         self.held = kept;
         let freed: Vec<Held> = freed;
         for held in freed {
-            self.offer(held.origin, held.from, &held.content)?;
+            self.offer_again(held.origin, held.from, &held.content)?;
             self.handle_own()?;
         }
         for key in self.streams.release(filter) {
@@ -444,8 +444,7 @@ impl<S: Service> Node<S> {
                     hook.note_change();
                 }
                 let (handling, effects) =
-                    live::predict(self.me, &self.setup, &mut self.local, &prediction, dice)
-                        .map_err(|Panicked(said)| End::Panicked(said))?;
+                    live::predict(self.me, &self.setup, &mut self.local, &prediction, dice)?;
                 self.perform(effects)?;
                 handling
             }
