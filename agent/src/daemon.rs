@@ -31,6 +31,7 @@ pub(crate) use status::{PeerStatus, SnapshotSummary, Status};
 
 use crate::certificate::News;
 use crate::configuration::Mode;
+use crate::controller::CheckerSeen;
 use crate::link::host::HostLink;
 use crate::link::peers::{Limit, Place};
 
@@ -102,11 +103,10 @@ pub(crate) enum Fact {
         /// On whose states it was at work; `None` is everybody's.
         blamed: Vec<Option<NodeId>>,
     },
-    /// The checker could go on with a job, and gets no processor.
-    CheckerStarves {
-        /// Whose job.
-        run: RunId,
-    },
+    /// A checker was started.
+    CheckerStarted,
+    /// What was seen of the checker while it has something to do.
+    CheckerSeen(CheckerSeen),
     /// The checker runs another program than the service.
     CheckerDiffers,
     /// A job could not be given to the checker, which goes on.

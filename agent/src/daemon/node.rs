@@ -17,7 +17,6 @@ use tracing::{debug, error, info, warn};
 
 use super::journal::Journal;
 use super::status::{CertificateStatus, CheckpointStatus, ConfigurationStatus, PeerStatus};
-use super::switches::{Hold, ModeBy};
 use super::{Ask, Fact, SnapshotSummary, Status, ready};
 use crate::certificate::{Event, Info, News, moment, now_s};
 use crate::configuration::Loaded;
@@ -53,10 +52,6 @@ pub(super) struct Standing {
     /// Why peers could not be reached when they were last tried.
     unreachable: BTreeMap<NodeId, String>,
     over_bandwidth: u64,
-    /// What holds everything off, while something does.
-    pub(super) held: Option<Hold>,
-    /// Who set the global mode that counts, or will when nothing holds everything off any more.
-    pub(super) mode_by: ModeBy,
     asked: BTreeMap<GatherId, SnapshotWaiter>,
     snapshot: Option<SnapshotSummary>,
     /// Whether a snapshot was gathered since the service attached.
@@ -205,7 +200,12 @@ impl Node {
                 self.manager.handle_peer_lost(now, peer);
             }
             Fact::Checker(message) => self.controller.handle_checker(now, message),
-            Fact::CheckerStarves { run } => self.controller.handle_checker_starving(now, run),
+            Fact::CheckerStarted => self.controller.handle_checker_started(now),
+            Fact::CheckerSeen(seen) => {
+                if self.controller.handle_checker_seen(now, seen) {
+                    info!("the checker waits for a processor");
+                }
+            }
             Fact::CheckerDiffers => self.controller.handle_checker_differs(),
             Fact::JobUnsent { run, why } => self.controller.handle_job_unsent(now, run, &why),
             Fact::LookForSwitches => {
@@ -446,8 +446,8 @@ impl Node {
                 reloads: standing.reloads,
                 reloads_failed: standing.reloads_failed,
             },
-            held_off_by: standing.held.as_ref().map(|hold| hold.by.clone()),
-            mode_by: standing.mode_by.text(),
+            held_off_by: self.controller.held_off_by().map(str::to_owned),
+            mode_by: self.controller.mode_by().text(),
             steering: self.controller.status(self.now()),
             host_process: standing.host.as_ref().and_then(|link| link.process),
             peers: self.peer_status(),

@@ -371,7 +371,7 @@ fn a_batch_goes_on_until_there_is_something_to_tell_the_peer() {
         out.push(7);
         Ok(())
     };
-    let mut follows = |host: &mut Host, lane| {
+    let follows = |host: &mut Host, lane| {
         let next = host.hook.send_next(host.now, PEERS[0], lane, encode);
         next.expect("it cannot fail").is_some()
     };
