@@ -22,6 +22,7 @@ mod switches;
 
 use scry_protocol::link::checker::CheckerToAgent;
 use scry_protocol::link::host::{Hello, HostToAgent};
+use scry_protocol::link::peer::PeerMessage;
 use scry_protocol::record::Word;
 use scry_protocol::{NodeId, RunId};
 use tokio::sync::oneshot;
@@ -60,12 +61,14 @@ pub(crate) enum Fact {
         /// Which link.
         serial: u64,
     },
-    /// A peer sent a frame, which was found to be one.
-    Frame {
+    /// A peer said something.
+    Peer {
         /// Who, as its certificate says.
         from: NodeId,
-        /// The frame.
-        frame: Vec<u8>,
+        /// What.
+        message: Box<PeerMessage>,
+        /// How long the frame was that said it.
+        frame_bytes: usize,
         /// Its place among the peer's frames that wait.
         place: Place,
     },

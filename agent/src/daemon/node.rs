@@ -8,12 +8,11 @@ use crate::controller::{self, Controller};
 use scry::checkpoint::Time;
 use scry::checkpoint::manager::{CheckpointManager, Output};
 use scry_protocol::link::host::{AgentToHost, HostToAgent};
-use scry_protocol::link::peer::PeerMessage;
 use scry_protocol::record::{Shown, What, Word};
 use scry_protocol::{GatherId, NodeId};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Duration, Instant};
-use tracing::{debug, error, info, warn};
+use tracing::{debug, info, warn};
 
 use super::journal::Journal;
 use super::status::{CertificateStatus, CheckpointStatus, ConfigurationStatus, PeerStatus};
@@ -163,9 +162,17 @@ impl Node {
                     self.controller.handle_host_gone(now, "its socket closed");
                 }
             }
-            Fact::Frame { from, frame, place } => {
+            Fact::Peer {
+                from,
+                message,
+                frame_bytes,
+                place,
+            } => {
                 let begun = Instant::now();
-                self.handle_frame(now, from, &frame);
+                let rest = self.manager.handle_peer(now, from, *message, frame_bytes);
+                if let Some(message) = rest {
+                    self.controller.handle_peer(now, from, message);
+                }
                 // What it makes the agent do counts as well.
                 self.perform();
                 if let Some(peers) = &self.peers {
@@ -263,26 +270,6 @@ impl Node {
     fn handle_host(&mut self, now: Time, message: HostToAgent) {
         self.controller.handle_host(now, message.clone());
         self.manager.handle_host(now, message);
-    }
-
-    fn handle_frame(&mut self, now: Time, from: NodeId, frame: &[u8]) {
-        match self.manager.handle_frame(now, from, frame) {
-            Ok(None) => {}
-            Ok(Some(message)) => self.handle_path(now, from, message),
-            // The link decoded it before; only a bug of ours comes here.
-            Err(error) => error!(peer = %from, %error, "a frame was decoded once but not twice"),
-        }
-    }
-
-    fn handle_path(&mut self, now: Time, from: NodeId, message: PeerMessage) {
-        match message {
-            PeerMessage::SharePath(path) if path.by != from => {
-                if self.may_tell(now, "refused paths", from) {
-                    warn!(peer = %from, by = %path.by, "refused a path: its sender is not its finder");
-                }
-            }
-            message => self.controller.handle_peer(now, from, message),
-        }
     }
 
     /// Carries out everything that the cores want done. What one of them does may give work to the other.
