@@ -166,7 +166,7 @@ impl Default for Options {
                 violations_max: 16,
             },
             order: Order::LeastHarm,
-            strategy: Strategy::CONSEQUENCE,
+            strategy: Strategy::PORTFOLIO,
             grace_ms: 2_000,
             snapshot_age_ms_max: 30_000,
             filter_ttl_ms: 60_000,
@@ -508,7 +508,7 @@ impl Controller {
                 self.checker_ready = true;
                 self.start_pending(now);
             }
-            CheckerToAgent::Progress(progress) => self.progress(&progress),
+            CheckerToAgent::Progress(progress) => self.progress(now, &progress),
             CheckerToAgent::Replayed(replayed) => self.replayed(now, replayed),
             CheckerToAgent::Found(found) => self.found(now, *found),
             CheckerToAgent::Report(report) => self.report(now, report),

@@ -578,19 +578,17 @@ impl<S: Service> Guard<S> for SafetyCheck<S> {
             // news of a lost connection often concerns a node that is about to come up.
             let patient = matches!(scene.input, Input::Disconnect(_));
             let present = |it: &Accusation| it.witnesses.iter().all(|it| self.present.contains(it));
-            let outcome = match accused.iter().any(|it| patient || present(it)) {
-                true => Outcome::NotTogether,
-                false => Outcome::Cleared,
+            return match accused.iter().any(|it| patient || present(it)) {
+                true => Reviewed::AskAgain { guilty: false },
+                false => Reviewed::Run(Outcome::Cleared, performed),
             };
-            return Reviewed::Run(outcome, performed);
         };
         let event = kind(scene.input);
         self.patience.learn(property, &event, true);
         self.patience
             .note_guilty(begun, &accusation.property, &event);
         if !self.were_together(&accusation, asked) {
-            // It may be asked about again; what comes of it in the end is told then.
-            return Reviewed::Run(Outcome::NotTogether, performed);
+            return Reviewed::AskAgain { guilty: true };
         }
         if self.may_veto(scene, &accusation.property) {
             let hold = self.refusal_breaks(scene);

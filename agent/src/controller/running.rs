@@ -51,6 +51,8 @@ pub(super) struct Run {
     pub(super) unheard: BTreeSet<NodeId>,
     /// Whether its search ended before it had visited everything within its depth.
     pub(super) cut_short: bool,
+    /// Whether its search has looked where its strategy promises to, and goes on only because there is time left.
+    pub(super) covered: bool,
     pub(super) states: u64,
     pub(super) depth: u32,
     replayed: u32,
@@ -140,6 +142,14 @@ impl Controller {
             self.skip(&older, why);
         }
         self.start_pending(now);
+        self.make_way(now);
+    }
+
+    /// Ends a search that goes on only because there was time, once a newer snapshot waits.
+    fn make_way(&mut self, now: Time) {
+        if self.pending.is_some() && self.run.as_ref().is_some_and(|run| run.covered) {
+            self.cancel_run(now);
+        }
     }
 
     /// Learns that no snapshot could be gathered.
@@ -311,6 +321,7 @@ impl Controller {
                 .map(|missing| missing.node)
                 .collect(),
             cut_short: false,
+            covered: false,
             states: 0,
             depth: 0,
             replayed: 0,
@@ -362,11 +373,13 @@ impl Controller {
         (shared, paths)
     }
 
-    pub(super) fn progress(&mut self, progress: &Progress) {
+    pub(super) fn progress(&mut self, now: Time, progress: &Progress) {
         if let Some(run) = self.run.as_mut().filter(|run| run.id == progress.run) {
             run.states = progress.states;
             run.depth = progress.depth;
+            run.covered |= progress.covered;
         }
+        self.make_way(now);
     }
 
     /// a path that is confirmed has its filter again before the search begins.

@@ -3,7 +3,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`strategy`], [`limits`], [`report`] | what is asked of a search and what it answers |
-//! | `exhaustive`, `consequence`, `depth_first`, `random_walk` | the strategies, each with its entry in the list |
+//! | `exhaustive`, `consequence`, `portfolio`, `depth_first`, `random_walk` | the strategies, each with its entry in the list |
 //! | `breadth` | breadth-first search, the engine's inner loop, on which the first two stand |
 //! | `confirm` | every finding replayed on plain values, and laid out in time |
 //! | `shortest` | findings of strategies that do not go nearest first |
@@ -25,11 +25,13 @@ mod visited;
 mod consequence;
 mod depth_first;
 mod exhaustive;
+mod portfolio;
 mod random_walk;
 
-static STRATEGIES: [&Entry; 4] = [
+static STRATEGIES: [&Entry; 5] = [
     &exhaustive::ENTRY,
     &consequence::ENTRY,
+    &portfolio::ENTRY,
     &depth_first::ENTRY,
     &random_walk::ENTRY,
 ];
@@ -212,6 +214,11 @@ impl<S: Service> Search<S> {
     /// Returns how far the search is.
     pub fn counts(&self) -> Counts {
         self.walk.counts()
+    }
+
+    /// Tells whether it has looked where its strategy promises to look, and goes on only because there is time left.
+    pub fn has_covered(&self) -> bool {
+        self.walk.has_covered()
     }
 
     /// Lists the properties that had no answer in any state so far.

@@ -21,7 +21,7 @@ mod limit;
 pub use limit::StepLimit;
 
 use std::any::Any;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -77,6 +77,7 @@ pub struct Property<S: Service> {
     name: String,
     shape: Shape<S>,
     explain: Option<Explain<S>>,
+    apart: Option<TellApart<S>>,
     limit: Option<Arc<StepLimit>>,
 }
 
@@ -101,6 +102,8 @@ pub type JudgePair =
 pub type JudgeAll = Arc<dyn Fn(Scope, &[(NodeId, &Projection)]) -> Judgement + Send + Sync>;
 /// Says in words what is wrong in a state that violates the property.
 pub type Explain<S> = Arc<dyn Fn(Scope, &[View<'_, S>]) -> String + Send + Sync>;
+/// Names every single thing that is wrong in a state.
+pub type TellApart<S> = Arc<dyn Fn(Scope, &[View<'_, S>]) -> BTreeSet<String> + Send + Sync>;
 
 /// A projected value whose type only its property knows.
 #[derive(Clone)]
@@ -182,6 +185,7 @@ impl<S: Service> Property<S> {
             name: name.into(),
             shape,
             explain: None,
+            apart: None,
             limit: None,
         }
     }
@@ -226,6 +230,27 @@ impl<S: Service> Property<S> {
         explain: impl Fn(Scope, &[View<'_, S>]) -> String + Send + Sync + 'static,
     ) -> Self {
         self.explain = Some(Arc::new(explain));
+        self
+    }
+
+    /// Adds what tells things that are wrong from each other, by names of their own: two indices with two values each are two. A
+    /// node that has broken a property once is then still kept from breaking it again in another way; without it, what is
+    /// broken already cannot be told from what is new.
+    #[must_use]
+    pub fn telling_apart(
+        self,
+        apart: impl Fn(&[View<'_, S>]) -> BTreeSet<String> + Send + Sync + 'static,
+    ) -> Self {
+        self.telling_apart_in(move |_, views| apart(views))
+    }
+
+    /// As [`telling_apart`](Self::telling_apart), depending on whether every node is in view.
+    #[must_use]
+    pub fn telling_apart_in(
+        mut self,
+        apart: impl Fn(Scope, &[View<'_, S>]) -> BTreeSet<String> + Send + Sync + 'static,
+    ) -> Self {
+        self.apart = Some(Arc::new(apart));
         self
     }
 
@@ -291,10 +316,14 @@ impl<S: Service> Property<S> {
                 })
             })
         });
+        let apart = self.apart.map(|apart| -> TellApart<S> {
+            Arc::new(move |scope, views| contain(None, || apart(scope, views)).unwrap_or_default())
+        });
         Self {
             name: self.name,
             shape,
             explain,
+            apart,
             limit: self.limit,
         }
     }
@@ -317,6 +346,11 @@ impl<S: Service> Property<S> {
     /// Says what is wrong with the nodes in view, if it can.
     pub fn explain_in(&self, scope: Scope, views: &[View<'_, S>]) -> Option<String> {
         self.explain.as_ref().map(|explain| explain(scope, views))
+    }
+
+    /// Names every single thing that is wrong with the nodes in view, if it can tell them apart.
+    pub fn all_broken_in(&self, scope: Scope, views: &[View<'_, S>]) -> Option<BTreeSet<String>> {
+        self.apart.as_ref().map(|apart| apart(scope, views))
     }
 
     /// Judges a whole state without any memory: the reference for what the engine remembers.
@@ -458,6 +492,7 @@ impl<S: Service> Clone for Property<S> {
             name: self.name.clone(),
             shape,
             explain: self.explain.clone(),
+            apart: self.apart.clone(),
             limit: self.limit.clone(),
         }
     }

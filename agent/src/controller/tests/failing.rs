@@ -107,6 +107,47 @@ fn a_checker_that_hangs_is_told_to_stop_and_then_given_up() {
 }
 
 #[test]
+fn a_search_beyond_what_its_strategy_promises_makes_way_for_a_newer_snapshot() {
+    let progress = |run, covered| Progress {
+        run,
+        states: 10,
+        depth: 3,
+        elapsed_ms: 1,
+        covered,
+    };
+    // Whichever comes first, the snapshot or the news.
+    for snapshot_first in [true, false] {
+        let mut bench = Bench::steering();
+        let run = bench.begin();
+        bench.checker(progress(run, false));
+        if snapshot_first {
+            bench.snapshot();
+            assert!(bench.cancels.is_empty(), "what is promised is searched");
+            bench.checker(progress(run, true));
+        } else {
+            bench.checker(progress(run, true));
+            assert!(bench.cancels.is_empty(), "nobody waits");
+            bench.snapshot();
+        }
+        assert_eq!(bench.cancels, [run]);
+        bench.checker(report(run, Ended::Covered));
+        assert_eq!(last_end(&bench), "covered");
+        assert_ne!(bench.running(), run, "the newer one is searched");
+    }
+}
+
+#[test]
+fn what_was_covered_is_not_searched_again() {
+    let mut bench = Bench::steering();
+    let run = bench.begin();
+    bench.checker(report(run, Ended::Covered));
+    let jobs = bench.jobs.len();
+    bench.pass(60_000);
+    bench.same_snapshot(0);
+    assert_eq!(bench.jobs.len(), jobs);
+}
+
+#[test]
 fn a_checker_that_waits_for_a_processor_is_not_given_up() {
     let mut bench = Bench::steering();
     let run = bench.begin();

@@ -53,7 +53,7 @@ fn a_88_each_run_says_how_old_and_complete_its_snapshot_was_and_how_far_it_came(
     bench.pass(10);
     bench.end();
     let expected = What::Run {
-        strategy: Some("consequence".to_owned()),
+        strategy: Some("portfolio".to_owned()),
         ended: "exhausted".to_owned(),
         states: 100,
         depth: 7,

@@ -44,8 +44,9 @@ const TIMER_PART: u32 = 4;
 /// The news of a lost connection is held for so long, since the node it was with may have to come up before it can answer. A
 /// network is often later than that with it.
 const LOSS_WAIT: Duration = Duration::from_secs(1);
-/// An event of which a search has predicted that it breaks something is held for so long: neighbors that are silent are waited for
-/// before anybody answers, and on a busy machine an answer that is just too late would let it through.
+/// An event of which a search has predicted that it breaks something, or that breaks something with what neighbors answered though
+/// perhaps not at one moment, is held for so long: neighbors that are silent are waited for before anybody answers, busy ones
+/// have moved on, and on a busy machine an answer that is just too late would let it through.
 const PREDICTED_WAIT: Duration = Duration::from_millis(500);
 /// Less time than this is not enough to ask anybody.
 const WAIT_MIN: Duration = Duration::from_millis(1);
@@ -297,7 +298,7 @@ impl<S: Service> Node<S> {
         Ok(())
     }
 
-    fn decide(&mut self, event: HeldEvent<S>, answered: bool) -> Result<(), End> {
+    fn decide(&mut self, mut event: HeldEvent<S>, answered: bool) -> Result<(), End> {
         if !self.is_still_due(&event) {
             return Ok(());
         }
@@ -330,7 +331,10 @@ impl<S: Service> Node<S> {
             _ => Reviewed::Run(Outcome::Late, None),
         };
         self.pass_on_notices();
-        if let Reviewed::Run(Outcome::NotTogether, _) = &reviewed {
+        if let Reviewed::AskAgain { guilty } = reviewed {
+            if guilty {
+                event.deadline = event.deadline.max(event.since + PREDICTED_WAIT);
+            }
             return self.ask_once_more(event, dice);
         }
         self.conclude(event, dice, reviewed)
@@ -386,6 +390,7 @@ impl<S: Service> Node<S> {
         let outcome = match &reviewed {
             Reviewed::Run(outcome, _) => *outcome,
             Reviewed::Refuse(_) => Outcome::Refused,
+            Reviewed::AskAgain { .. } => Outcome::NotTogether,
         };
         if let Some(hook) = &mut self.hook {
             hook.suspicion(Suspicion {
@@ -403,6 +408,7 @@ impl<S: Service> Node<S> {
             Reviewed::Run(_, performed) => {
                 self.handle(event.pending, dice, performed, || shown)?;
             }
+            Reviewed::AskAgain { .. } => self.handle(event.pending, dice, None, || shown)?,
             Reviewed::Refuse(refusal) => {
                 self.refuse(event.pending, refusal, dice, event.since, || shown)?;
             }
