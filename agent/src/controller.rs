@@ -530,24 +530,6 @@ impl Controller {
         self.fail_open("neighborhood-too-large", 1, detail);
     }
 
-    /// Learns that the checker is gone. It costs the run that was going on, nothing else.
-    pub fn handle_checker_gone(&mut self, now: Time, why: &str) {
-        self.starting = None;
-        self.checker_ready = false;
-        self.counts.checker_restarts += 1;
-        let count = self.counts.checker_restarts;
-        self.log(What::CheckerRestart {
-            why: why.to_owned(),
-            count,
-            wait_ms: None,
-        });
-        if self.run.is_some() {
-            self.counts.runs_crashed += 1;
-            self.fail_open("checker-crashed", 1, why.to_owned());
-            self.end_run(now, "crashed", why);
-        }
-    }
-
     /// Learns that time has passed.
     pub fn handle_timeout(&mut self, now: Time) {
         self.watch_checker(now);
