@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::time::Duration;
 
 use crate::controller;
 use scry::checkpoint::gather;
@@ -84,8 +83,6 @@ pub(super) fn checker(configuration: &Configuration) -> checker::Settings {
         },
         threads: checker.threads,
         memory_bytes: checker.memory_bytes,
-        // The controller acts first, as it also tells what became of the run.
-        grace: Duration::from_millis(checker.grace_ms + 1_000),
     }
 }
 
