@@ -28,7 +28,7 @@ mod exhaustive;
 mod portfolio;
 mod random_walk;
 
-static STRATEGIES: [&Entry; 5] = [
+static STRATEGIES: &[&Entry] = &[
     &exhaustive::ENTRY,
     &consequence::ENTRY,
     &portfolio::ENTRY,
