@@ -13,6 +13,10 @@
 //! steps       = 5000000          # how many steps a judgement may take; 1000000 without it, 0 for no limit
 //!
 //! [[property]]
+//! name      = "somebody leads"
+//! sometimes = "nodes.exists(n, n.leads)"   # in one state at least, or else the check is about nothing
+//!
+//! [[property]]
 //! name = "quorums intersect"     # without an expression: switches on the property of this name in Rust
 //! ```
 //!
@@ -106,9 +110,10 @@ mod value;
 pub use check::call::EXPRESSION_MACROS_MAX;
 pub use cost::STEPS_MAX;
 pub use diagnostic::{Complaint, DIAGNOSTICS_MAX, Diagnostic, Diagnostics, closest};
-pub use file::{FILE_BYTES_MAX, Kind, Mode, NAME_BYTES_MAX, PROPERTIES_MAX, PropertyFile};
+pub use file::{FILE_BYTES_MAX, Mode, NAME_BYTES_MAX, PROPERTIES_MAX, PropertyFile};
 pub use scan::{EXPRESSION_BRACKETS_MAX, EXPRESSION_BYTES_MAX, EXPRESSION_TOKENS_MAX};
 pub use schema::{FieldType, Schema};
+pub use scry_engine::property::Kind;
 pub use set::goals_from_text;
 pub use set::{CompiledProperty, Predicate, PropertySet, from_text};
 pub use syntax::EXPRESSION_DEPTH_MAX;

@@ -143,8 +143,10 @@ pub struct Ended<S: Program> {
     pub start_steps: usize,
     /// What the search reports.
     pub report: Report<S>,
-    /// How long it took.
+    /// How long it took to search.
     pub elapsed: Duration,
+    /// How long it took to draw conclusions: whether `eventually` properties can still come true, state by state.
+    pub concluding: Duration,
     /// What ended it, if it was not over.
     pub cut: Option<Cut>,
 }
@@ -191,7 +193,7 @@ pub fn run<S: Program>(check: &Check, own: &S::Options) -> u8 {
     let properties = match &check.properties {
         None => S::properties(),
         Some(path) => match properties::load::<S>(path) {
-            Ok(set) => set.properties(),
+            Ok(set) => set.properties_of_all_kinds(),
             Err(error) => {
                 eprintln!("{error}");
                 return EXIT_CONFIGURATION;
@@ -236,6 +238,10 @@ fn explore<S: Program>(
     let mut search =
         Search::new(&start, properties, options).map_err(|error| vec![error.to_string()])?;
     let cut = watch_to_end(check, &mut search, begun, options.limits.bytes);
+    let elapsed = begun.elapsed();
+    // The limit is for the search: without conclusions it would be for nothing where there are goals.
+    while !search.conclude(u64::MAX) {}
+    let concluding = begun.elapsed() - elapsed;
     let report = search.finish();
     Ok(Ended {
         cut,
@@ -243,7 +249,8 @@ fn explore<S: Program>(
         bugs,
         start_steps: steps.len(),
         report,
-        elapsed: begun.elapsed(),
+        elapsed,
+        concluding,
     })
 }
 

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::cli::check::{Cut, Ended};
 use crate::cli::text;
 use crate::program::Program;
-use scry_engine::explore::report::{Unfit, Violation};
+use scry_engine::explore::report::{GoalReport, How, Proof, Standing, Unfit, Violation};
 use scry_engine::model::event::{Event, Step};
 use scry_engine::model::handler::Tosses;
 use scry_engine::service::Service;
@@ -21,6 +21,7 @@ pub fn report<S: Program>(ended: &Ended<S>) -> Value {
         start_steps,
         report,
         elapsed,
+        concluding,
         cut,
     } = ended;
     json!({
@@ -53,6 +54,9 @@ pub fn report<S: Program>(ended: &Ended<S>) -> Value {
         "impossible_in_time": report.impossible(),
         "not_decided_in_time": report.undecided(),
         "unfit": report.unfit.iter().map(unfit).collect::<Vec<_>>(),
+        "goals": report.goals.iter().map(goal).collect::<Vec<_>>(),
+        "liveness_seconds": concluding.as_secs_f64(),
+        "liveness_bytes": report.goal_bytes,
         "violations": report.violations.iter().map(violation).collect::<Vec<_>>(),
     })
 }
@@ -66,6 +70,38 @@ fn unfit(unfit: &Unfit) -> Value {
     })
 }
 
+fn goal(goal: &GoalReport) -> Value {
+    let mut object = match &goal.standing {
+        Standing::Classified(classes) => json!({
+            "standing": "classified",
+            "live": classes.live,
+            "recoverable": classes.recoverable,
+            "dead": classes.dead,
+            "unknown": classes.unknown,
+        }),
+        Standing::Reached { steps } => json!({ "standing": "reached", "steps": steps }),
+        Standing::Vacuous => json!({ "standing": "vacuous" }),
+        Standing::NotReached => json!({ "standing": "not reached" }),
+    };
+    object["property"] = json!(goal.property);
+    object["kind"] = json!(goal.kind.as_str());
+    object
+}
+
+fn how(how: &How) -> Value {
+    match how {
+        How::Broken => json!({ "kind": "broken" }),
+        How::Dead(dead) => json!({
+            "kind": "dead",
+            "critical": dead.critical,
+            "proved_again_states": match dead.proof {
+                Proof::Plain { states } => Some(states),
+                Proof::Tables => None,
+            },
+        }),
+    }
+}
+
 fn violation<S: Service>(violation: &Violation<S>) -> Value {
     let Violation {
         property,
@@ -77,6 +113,7 @@ fn violation<S: Service>(violation: &Violation<S>) -> Value {
     let path = with_times(path(&violation.path), layout);
     json!({
         "property": property,
+        "how": how(&violation.how),
         "nodes": nodes,
         "explanation": explanation,
         "depth": path.len(),

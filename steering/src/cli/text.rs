@@ -8,7 +8,7 @@ use crate::cli::check::{Cut, Ended};
 use crate::cli::diagram;
 use crate::program::Program;
 use scry_engine::explore::report::{Report, Violation};
-use scry_engine::explore::{Stop, Unfit};
+use scry_engine::explore::{Classes, GoalReport, How, Proof, Standing, Stop, Unfit};
 use scry_engine::timing::{Layout, Meanwhile};
 
 /// How much of what happens beside a path is shown.
@@ -22,6 +22,7 @@ pub fn report<S: Program>(ended: &Ended<S>) -> String {
         start_steps,
         report,
         elapsed,
+        concluding,
         cut,
     } = ended;
     let mut out = String::new();
@@ -105,9 +106,66 @@ pub fn report<S: Program>(ended: &Ended<S>) -> String {
     for (name, value) in rows {
         line(format!("  {name:<14}{value}"));
     }
+    if !report.goals.is_empty() {
+        let bytes = grouped(report.goal_bytes);
+        let seconds = concluding.as_secs_f64();
+        line(format!(
+            "  {:<14}{seconds:.3} s and {bytes} bytes more",
+            "liveness"
+        ));
+    }
+    for goal in &report.goals {
+        line(self::goal(goal, report.complete));
+    }
     // Whoever reads only the end has read what counts.
     line(verdict(report, *cut));
     out
+}
+
+/// Says in a line what came of an `eventually` or a `sometimes` property.
+fn goal(goal: &GoalReport, complete: bool) -> String {
+    let GoalReport {
+        property,
+        kind,
+        standing,
+    } = goal;
+    let kind = kind.as_str();
+    match standing {
+        Standing::Classified(classes) => {
+            let Classes {
+                live,
+                recoverable,
+                dead,
+                unknown,
+            } = classes;
+            let states = [
+                (*live, "live"),
+                (*recoverable, "recoverable"),
+                (*dead, "dead"),
+                (*unknown, "unknown"),
+            ];
+            let states = states.map(|(count, class)| format!("{} {class}", grouped(count)));
+            let known = match (dead, unknown) {
+                (0, 0) => "from every state it can come true",
+                (0, _) => "no state is known to be dead",
+                _ => "it never comes true again in a dead state",
+            };
+            format!("{kind}: {property}: {}; {known}", states.join(", "))
+        }
+        Standing::Reached { steps: 0 } => format!("{kind}: {property}: in the start state"),
+        Standing::Reached { steps: 1 } => format!("{kind}: {property}: after 1 step"),
+        Standing::Reached { steps } => format!("{kind}: {property}: after {steps} steps"),
+        Standing::Vacuous => format!(
+            "WARNING: VACUOUS: {property}: in no state there is, so nothing is checked of states like that"
+        ),
+        Standing::NotReached => {
+            let why = match complete {
+                true => "it is unknown in some",
+                false => "not all were looked at",
+            };
+            format!("WARNING: {kind}: {property}: in no state that was looked at, and {why}")
+        }
+    }
 }
 
 /// Says in one line what came out, and how much of the space that is about.
@@ -119,10 +177,17 @@ pub(crate) fn verdict<S: Program>(report: &Report<S>, cut: Option<Cut>) -> Strin
         (_, _, Stop::Exhausted) => "(a handler has more outcomes than are explored)".to_owned(),
         (_, _, stop) => format!("so far: {stop}"),
     };
-    match report.violations.len() {
+    let violations = match report.violations.len() {
         0 => format!("no violation {extent}"),
         1 => format!("1 violation {extent}"),
         count => format!("{count} violations {extent}"),
+    };
+    // Nobody is to believe that what was not judged holds.
+    let not_judged = report.unjudged.len();
+    match not_judged {
+        0 => violations,
+        1 => format!("{violations}; 1 property was not judged"),
+        count => format!("{violations}; {count} properties were not judged"),
     }
 }
 
@@ -133,7 +198,14 @@ fn violation<S: Program>(violation: &Violation<S>) -> String {
         1 => "after 1 step".to_owned(),
         count => format!("after {count} steps"),
     };
-    let mut out = format!("VIOLATED{at} {steps}: {}\n", violation.property);
+    let word = match &violation.how {
+        How::Broken => "VIOLATED",
+        How::Dead(_) => "DEAD",
+    };
+    let mut out = format!("{word}{at} {steps}: {}\n", violation.property);
+    for line in how(violation) {
+        writeln!(out, "  {line}").expect("writing to a string succeeds");
+    }
     if let Some(explanation) = &violation.explanation {
         for line in explanation.lines() {
             writeln!(out, "  {line}").expect("writing to a string succeeds");
@@ -145,6 +217,32 @@ fn violation<S: Program>(violation: &Violation<S>) -> String {
         writeln!(out, "  {line}").expect("writing to a string succeeds");
     }
     out
+}
+
+/// Says how it is known that a property is violated, if one state does not show it.
+fn how<S: Program>(violation: &Violation<S>) -> Vec<String> {
+    let How::Dead(dead) = &violation.how else {
+        return Vec::new();
+    };
+    let critical = match (dead.critical, violation.path.is_empty()) {
+        (_, true) => "it can never come true from the start",
+        (true, false) => "the last step is the critical one: before it, it could still come true",
+        (false, false) => "before the last step it may have been lost already: limits hide it",
+    };
+    let proof = match dead.proof {
+        Proof::Plain { states: 1 } => {
+            "proved once more with the handlers run anew: nothing can follow".to_owned()
+        }
+        Proof::Plain { states } => format!(
+            "proved once more with the handlers run anew: in none of the {} states that can follow",
+            grouped(states)
+        ),
+        Proof::Tables => {
+            "proved by the search; too many states can follow to enumerate them once more"
+                .to_owned()
+        }
+    };
+    vec![critical.to_owned(), proof]
 }
 
 /// Says what a path takes, and what happens beside it.

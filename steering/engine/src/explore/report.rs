@@ -7,6 +7,7 @@ use crate::explore::strategy::Strategy;
 use crate::interned::judge::Unjudged;
 use crate::model::event::Step;
 use crate::model::simulation::Simulation;
+use crate::property::Kind;
 use crate::service::Service;
 use crate::timing::Layout;
 
@@ -44,6 +45,85 @@ pub struct Report<S: Service> {
     pub cut_off: Vec<(String, u64)>,
     /// What would be wrong if time were no matter.
     pub unfit: Vec<Unfit>,
+    /// What came of each `eventually` and `sometimes` property, if the strategy judges those.
+    pub goals: Vec<GoalReport>,
+    /// How many bytes it took to judge them.
+    pub goal_bytes: u64,
+}
+
+/// What is said of all `eventually` properties together, where there are several (B-7).
+pub const ALL_AT_ONCE: &str = "all `eventually` properties at once";
+
+/// What came of an `eventually` or a `sometimes` property.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct GoalReport {
+    /// The property's name, or [`ALL_AT_ONCE`].
+    pub property: String,
+    /// Which of the two it is.
+    pub kind: Kind,
+    /// What is known.
+    pub standing: Standing,
+}
+
+/// What is known of a goal.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Standing {
+    /// `eventually`: every state that was found, counted once (B-3).
+    Classified(Classes),
+    /// `sometimes`: it holds in a state, this many steps from the start.
+    Reached {
+        /// The least number of steps.
+        steps: u32,
+    },
+    /// `sometimes`: it holds in no state there is, so whatever is checked of such states is not checked at all.
+    Vacuous,
+    /// `sometimes`: it holds in no state that was found, and not all were.
+    NotReached,
+}
+
+/// How many states there are of each class.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Classes {
+    /// The property holds.
+    pub live: u64,
+    /// It does not hold, and a state can be reached in which it does.
+    pub recoverable: u64,
+    /// It does not hold, and never will again. This is proved.
+    pub dead: u64,
+    /// It is not known to hold, and limits or unknown judgements hide whether it can.
+    pub unknown: u64,
+}
+
+/// In which way a property is violated.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum How {
+    /// It does not hold in the state at the end of the path, and must hold in every state.
+    Broken,
+    /// It must hold again and again, and from the state at the end of the path on it never does.
+    Dead(Dead),
+}
+
+/// What is known of a dead state.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Dead {
+    /// Whether the last step of the path is the critical transition (B-5): before it there was a way back. If not, limits hide
+    /// whether there was, unless the path has no step.
+    pub critical: bool,
+    /// What the proof rests on.
+    pub proof: Proof,
+}
+
+/// What the proof that a state is dead rests on.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Proof {
+    /// Everything that can follow was enumerated once more on plain values, with the handlers run anew.
+    Plain {
+        /// How many states that are.
+        states: u64,
+    },
+    /// The tables of the search, since more states can follow than are enumerated again. As with everything that rests on
+    /// them, two fingerprints may have collided.
+    Tables,
 }
 
 /// A state that breaks a property, to which no path was found that fits in time.
@@ -60,11 +140,13 @@ pub struct Unfit {
     pub need: Option<String>,
 }
 
-/// A reachable state that breaks a property, and how to get there.
+/// A reachable state that breaks a property, or from which it never comes true again, and how to get there.
 #[derive(Debug)]
 pub struct Violation<S: Service> {
     /// The property's name.
     pub property: String,
+    /// In which way it is violated.
+    pub how: How,
     /// The nodes it is about; empty if it is about all.
     pub nodes: Vec<NodeId>,
     /// What is wrong, in words, if the property can say.

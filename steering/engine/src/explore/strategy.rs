@@ -12,6 +12,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::explore::limits::{Limits, Stop};
+use crate::explore::report::GoalReport;
 use crate::explore::{Counts, STRATEGIES};
 use crate::interned::judge::Finding;
 use crate::interned::world::{Space, StepIds};
@@ -33,6 +34,8 @@ pub struct Entry {
     pub threads: bool,
     /// Whether it throws dice, so that a seed makes a difference.
     pub seeded: bool,
+    /// Whether it judges `eventually` and `sometimes` properties. If not, reports say of each that it was not judged.
+    pub goals: bool,
     /// Why it cannot run beside a service, in words that complete "it …", such as "needs a second snapshot"; `None` if it
     /// can.
     pub offline: Option<&'static str>,
@@ -94,6 +97,25 @@ pub trait Walk: fmt::Debug + Send {
     /// Goes on after what was found so far, if it stopped for that: there turned out to be no time for it.
     fn pass_over_found(&mut self, world: &Space);
 
+    /// Draws the conclusions for which a search must be at rest, as far as about this many steps go, and tells whether all
+    /// are drawn. What it concludes is [found](Self::found) afterwards. It is asked when the search is over or cut, and a
+    /// search that is continued all the same forgets them.
+    fn conclude(&mut self, world: &mut Space, steps: u64) -> bool {
+        let _ = (world, steps);
+        true
+    }
+
+    /// Tells what came of each goal, once all conclusions are drawn.
+    fn goals(&self, world: &Space) -> Vec<GoalReport> {
+        let _ = world;
+        Vec::new()
+    }
+
+    /// Returns how many bytes it took to judge goals.
+    fn goal_bytes(&self) -> u64 {
+        0
+    }
+
     /// Says where it looked, once it has [nothing left to explore](Stop::Exhausted), in words that complete "no violation …";
     /// `None` if everywhere.
     fn extent(&self) -> Option<&'static str> {
@@ -117,6 +139,16 @@ pub struct Found {
 pub enum Claim {
     /// The state it leads to breaks a property.
     Breaks(Finding),
+    /// From the state it leads to, no state can be reached in which some goals hold at once (B-3), without faults unless
+    /// those count.
+    Dead {
+        /// The goals, by position.
+        goals: Vec<usize>,
+        /// Whether the state before its last step is known to have a way back, so that this step is the critical one.
+        critical: bool,
+        /// Whether faults count as ways to recover.
+        faults: bool,
+    },
 }
 
 /// What was set of a strategy: a few names and values.
@@ -124,7 +156,7 @@ pub enum Claim {
 pub struct Settings([Option<(&'static str, u64)>; SETTINGS_MAX]);
 
 /// How many settings a strategy can have.
-const SETTINGS_MAX: usize = 4;
+const SETTINGS_MAX: usize = 12;
 
 /// Why a text names no strategy.
 #[derive(Debug, Eq, PartialEq, thiserror::Error)]
@@ -202,6 +234,11 @@ impl Strategy {
     /// Tells whether a seed makes a difference.
     pub const fn is_seeded(self) -> bool {
         self.0.seeded
+    }
+
+    /// Tells whether it judges `eventually` and `sometimes` properties.
+    pub const fn judges_goals(self) -> bool {
+        self.0.goals
     }
 
     /// Tells whether it can work on several threads.
@@ -405,7 +442,7 @@ mod tests {
             .expect_err("it is refused");
         assert_eq!(
             other.to_string(),
-            "exhaustive has no setting `pruning`; it has none"
+            "exhaustive has no setting `pruning`; it has fault-recovery"
         );
     }
 }

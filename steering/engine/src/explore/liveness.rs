@@ -1,0 +1,44 @@
+//! What must come again and again, or at least once: states are alive, dead or not decided.
+//!
+//! A state is *live* for a property if it holds there, *recoverable* if a live state can be reached from it, and *dead* if
+//! none can (B-3). The step from a state that is not dead into one that is, is the critical transition (B-5). Where limits
+//! cut the space, a state from which the cut can be reached is neither, unless it is alive without what is cut off. Faults are
+//! no way to recover unless that is asked for: nobody can rely on them.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | `book` | which goals hold in a state, judged once per what they see of it |
+//! | `classify` | the classes of all states of an exhaustive search, exactly |
+
+mod book;
+mod classify;
+
+pub(super) use book::{Book, GOALS_MAX};
+pub(super) use classify::Classification;
+
+use crate::explore::strategy::{Kind, Setting, Settings};
+use crate::interned::world::Space;
+
+pub(super) const FAULT_RECOVERY: Setting = Setting {
+    name: "fault-recovery",
+    about: "whether a fault counts as a way to recover, for `eventually` properties",
+    kind: Kind::Switch(false),
+};
+
+/// What a search is asked about goals.
+#[derive(Debug)]
+pub(super) struct Wanted {
+    pub(super) book: Book,
+    /// Whether a fault counts as a way to recover.
+    pub(super) faults: bool,
+}
+
+impl Wanted {
+    /// Reads the settings; `None` if there are no goals.
+    pub(super) fn of(world: &Space, settings: &Settings) -> Option<Self> {
+        (!world.goals().is_empty()).then(|| Self {
+            book: Book::new(world.goals()),
+            faults: settings.is_on(&FAULT_RECOVERY),
+        })
+    }
+}

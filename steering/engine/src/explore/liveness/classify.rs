@@ -1,0 +1,342 @@
+//! The classes of all states of an exhaustive search at rest, exactly.
+//!
+//! The search has kept the words of its states, and every state has a slot in the visited set, to which two bits for each
+//! target are added: *alive*, and *open* if something cut off can be reached. Both are least fixed points, so the
+//! states are gone through in reverse order of discovery, in which most steps lead to states that were gone through before, and
+//! then, forth and back, those that are not alive yet, until nothing changes. What is neither alive nor open then is dead.
+//!
+//! A state that is alive needs no second look, and whether it is open does not matter to anybody: whoever reaches it
+//! is alive too.
+
+use crate::explore::breadth::Archive;
+use crate::explore::liveness::Wanted;
+use crate::explore::liveness::book::Book;
+use crate::explore::report::{Classes, GoalReport, Standing};
+use crate::interned::tables::{Looked, Reach};
+use crate::interned::world::Space;
+use crate::property::Kind;
+
+/// The classes of all states, or how far they are known.
+#[derive(Debug)]
+pub(in crate::explore) struct Classification {
+    marks: Marks,
+    /// The states to go through in this sweep, last first; in the first sweep it is all of them.
+    todo: Vec<u32>,
+    /// Those of this sweep that are not alive for all targets yet.
+    left: Vec<u32>,
+    /// In the first sweep: how many states are still to be gone through.
+    first: usize,
+    changed: bool,
+    done: bool,
+    /// By target.
+    classes: Vec<Classes>,
+    /// By target: the first state found that is dead, and whether the state before it is alive.
+    dead: Vec<Option<(u32, bool)>>,
+    /// By `sometimes` goal: the first state found in which it holds.
+    reached: Vec<Option<u32>>,
+    /// The `sometimes` goals that are unknown in some state, a bit each.
+    perhaps: u32,
+    words: Vec<u32>,
+}
+
+/// What is known of every slot of the visited set: for each target whether it is alive, and whether it is open.
+#[derive(Debug)]
+struct Marks {
+    fields: Vec<u64>,
+    /// The bits of a slot, as a power of two.
+    bits: u32,
+}
+
+impl Marks {
+    fn new(slots: usize, targets: usize) -> Self {
+        let bits = (2 * targets.max(1)).next_power_of_two().ilog2();
+        Self {
+            fields: vec![0; ((slots << bits) >> 6) + 1],
+            bits,
+        }
+    }
+
+    /// Where in a slot's bits the open ones begin.
+    fn half(&self) -> u32 {
+        1 << (self.bits - 1)
+    }
+
+    #[inline]
+    fn of(&self, slot: usize) -> u64 {
+        let at = slot << self.bits;
+        let field = self.fields[at >> 6] >> (at & 63);
+        match self.bits {
+            6 => field,
+            bits => field & ((1 << (1 << bits)) - 1),
+        }
+    }
+
+    #[inline]
+    fn add(&mut self, slot: usize, marks: u64) {
+        let at = slot << self.bits;
+        self.fields[at >> 6] |= marks << (at & 63);
+    }
+}
+
+impl Classification {
+    pub(in crate::explore) fn new(archive: &Archive<'_>, book: &Book) -> Self {
+        let targets = book.targets().len();
+        Self {
+            marks: Marks::new(archive.slots(), targets),
+            todo: Vec::new(),
+            left: Vec::new(),
+            first: archive.len(),
+            changed: false,
+            done: false,
+            classes: vec![Classes::default(); targets],
+            dead: vec![None; targets],
+            reached: vec![None; book.sometimes().len()],
+            perhaps: 0,
+            words: vec![0; archive.width()],
+        }
+    }
+
+    pub(in crate::explore) fn bytes(&self) -> usize {
+        self.marks.fields.len() * size_of::<u64>()
+            + (self.todo.capacity() + self.left.capacity()) * size_of::<u32>()
+    }
+
+    /// Goes on for about this many steps, and tells whether all is known.
+    pub(in crate::explore) fn advance(
+        &mut self,
+        world: &mut Space,
+        archive: &Archive<'_>,
+        wanted: &mut Wanted,
+        steps: u64,
+    ) -> bool {
+        let mut looked = 0;
+        while !self.done && looked < steps {
+            if self.first > 0 {
+                self.first -= 1;
+                let number = self.first as u32;
+                looked += self.visit(world, archive, wanted, number, true);
+            } else if let Some(number) = self.todo.pop() {
+                looked += self.visit(world, archive, wanted, number, false);
+            } else if self.changed && !self.left.is_empty() {
+                // What was gone through last is the first of the next sweep: so directions alternate, and neither a long
+                // chain of steps to older states nor one to newer states takes a sweep for each.
+                std::mem::swap(&mut self.todo, &mut self.left);
+                self.changed = false;
+            } else {
+                self.conclude(world, archive);
+            }
+        }
+        self.done
+    }
+
+    /// Looks at one state and where its steps lead, and returns how many it looked at.
+    fn visit(
+        &mut self,
+        world: &mut Space,
+        archive: &Archive<'_>,
+        wanted: &mut Wanted,
+        number: u32,
+        first: bool,
+    ) -> u64 {
+        let mut words = std::mem::take(&mut self.words);
+        let expanded = archive.load(number, &mut words);
+        let fingerprint = world.tables().fingerprint(&words);
+        let slot = archive.slot(fingerprint).expect("a state was seen");
+        let (all, half) = (u64::from(wanted.book.all()), self.marks.half());
+        let before = self.marks.of(slot);
+        let mut marks = before;
+        if first {
+            let judged = wanted.book.judge(world, &words);
+            for (at, reached) in self.reached.iter_mut().enumerate() {
+                if judged.sometimes >> at & 1 != 0 {
+                    *reached = Some(number);
+                }
+            }
+            self.perhaps |= judged.perhaps;
+            for (at, classes) in self.classes.iter_mut().enumerate() {
+                classes.live += u64::from(judged.holds >> at & 1);
+            }
+            marks |= u64::from(judged.holds) | u64::from(judged.unknown) << half;
+            if !expanded {
+                marks |= all << half;
+            }
+        }
+        let mut looked = 1;
+        if expanded && marks & all != all {
+            looked += self.follow(
+                world,
+                archive,
+                wanted.faults,
+                &words,
+                fingerprint,
+                |found| {
+                    marks |= found.unwrap_or(all << half);
+                    marks & all == all
+                },
+            );
+        }
+        if marks != before {
+            self.marks.add(slot, marks);
+            self.changed = true;
+        }
+        if marks & all != all {
+            self.left.push(number);
+        }
+        self.words = words;
+        looked
+    }
+
+    /// Shows the marks of the states that the steps of a state lead to, nothing for one that was cut off, until it is enough.
+    /// Returns how many it has shown.
+    #[inline]
+    fn follow(
+        &self,
+        world: &mut Space,
+        archive: &Archive<'_>,
+        faults: bool,
+        words: &[u32],
+        fingerprint: u64,
+        mut enough: impl FnMut(Option<u64>) -> bool,
+    ) -> u64 {
+        let mut looked = 0;
+        for &word in &words[..words.len() - 1] {
+            let range = world.successors_of(word);
+            let rest = fingerprint ^ world.tables().mixed[word as usize];
+            for at in range {
+                let tables = world.tables();
+                let successor = &tables.successors[at as usize];
+                // Only steps that reach further can be faults.
+                if successor.reach == Reach::Further
+                    && !faults
+                    && tables.details[at as usize].fault.is_some()
+                {
+                    continue;
+                }
+                let after = match tables.look(words, rest, at, successor) {
+                    Looked::Unknown => world.look(words, fingerprint, at),
+                    known => known,
+                };
+                let Looked::Up(after) = after else { continue };
+                looked += 1;
+                let found = archive.slot(after).map(|slot| self.marks.of(slot));
+                if enough(found) {
+                    return looked;
+                }
+            }
+        }
+        looked
+    }
+
+    /// Counts the classes, once nothing changes any more.
+    fn conclude(&mut self, world: &mut Space, archive: &Archive<'_>) {
+        self.left.sort_unstable();
+        // A handler has outcomes that nobody looked at: where they lead may be where it recovers.
+        let cut = world.transitions().is_truncated();
+        let half = self.marks.half();
+        let mut words = std::mem::take(&mut self.words);
+        for &number in &self.left {
+            archive.load(number, &mut words);
+            let slot = archive.slot(world.tables().fingerprint(&words));
+            let marks = self.marks.of(slot.expect("a state was seen"));
+            for (at, classes) in self.classes.iter_mut().enumerate() {
+                if marks >> at & 1 != 0 {
+                    continue;
+                }
+                if cut || marks >> (half + at as u32) & 1 != 0 {
+                    classes.unknown += 1;
+                    continue;
+                }
+                classes.dead += 1;
+                if self.dead[at].is_none() {
+                    let parent = archive.parent(number);
+                    let alive = parent.is_some_and(|parent| {
+                        archive.load(parent, &mut words);
+                        let slot = archive.slot(world.tables().fingerprint(&words));
+                        let marks = self.marks.of(slot.expect("a state was seen"));
+                        marks >> at & 1 != 0
+                    });
+                    self.dead[at] = Some((number, alive));
+                }
+            }
+        }
+        self.words = words;
+        for classes in &mut self.classes {
+            let known = classes.live + classes.dead + classes.unknown;
+            classes.recoverable = archive.len() as u64 - known;
+        }
+        self.left = Vec::new();
+        self.todo = Vec::new();
+        self.done = true;
+    }
+
+    /// Lists the first dead states: the goals, the state, and whether the state before it is alive. That all goals never
+    /// hold at once is said only where it comes before that one of them never holds.
+    pub(in crate::explore) fn dead(&self, book: &Book) -> Vec<(Vec<usize>, u32, bool)> {
+        let mut found = Vec::new();
+        let mut nearest = u32::MAX;
+        for (target, dead) in book.targets().iter().zip(&self.dead) {
+            let Some((number, critical)) = *dead else {
+                continue;
+            };
+            if target.goals.len() == 1 || number < nearest {
+                found.push((target.goals.clone(), number, critical));
+            }
+            nearest = nearest.min(number);
+        }
+        found
+    }
+
+    /// Says what came of every goal.
+    pub(in crate::explore) fn report(
+        &self,
+        world: &Space,
+        archive: &Archive<'_>,
+        book: &Book,
+        complete: bool,
+    ) -> Vec<GoalReport> {
+        if !self.done {
+            return Vec::new();
+        }
+        let mut all: Vec<GoalReport> = Vec::new();
+        for (target, &classes) in book.targets().iter().zip(&self.classes) {
+            all.push(GoalReport {
+                property: target.name.clone(),
+                kind: Kind::Eventually,
+                standing: Standing::Classified(classes),
+            });
+        }
+        for (at, (&goal, reached)) in book.sometimes().iter().zip(&self.reached).enumerate() {
+            let standing = match reached {
+                Some(number) => Standing::Reached {
+                    steps: archive.depth(*number),
+                },
+                None if complete && self.perhaps >> at & 1 == 0 => Standing::Vacuous,
+                None => Standing::NotReached,
+            };
+            all.push(GoalReport {
+                property: world.goals()[goal].name.clone(),
+                kind: Kind::Sometimes,
+                standing,
+            });
+        }
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_of_one_slot_do_not_touch_another() {
+        for targets in [0, 1, 2, 3, 5, 16, 32] {
+            let mut marks = Marks::new(100, targets);
+            let all = u64::MAX >> (64 - (1 << marks.bits));
+            marks.add(7, all);
+            marks.add(63, 1);
+            marks.add(64, 2);
+            let read = [6, 7, 8, 62, 63, 64, 65, 99].map(|slot| marks.of(slot));
+            assert_eq!(read, [0, all, 0, 0, 1, 2, 0, 0], "{targets} targets");
+        }
+    }
+}
