@@ -3,7 +3,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`strategy`], [`limits`], [`report`] | what is asked of a search and what it answers |
-//! | `exhaustive`, `consequence`, `depth_first`, `random_walk` | the strategies, each with its entry in the list |
+//! | `exhaustive`, `consequence`, `depth_first`, `random_walk`, `walk` | the strategies, each with its entry in the list |
 //! | `breadth` | breadth-first search, the engine's inner loop, on which the first two stand |
 //! | `liveness` | what must come again and again: states are alive, dead or not decided |
 //! | `confirm` | every finding replayed on plain values, and laid out in time |
@@ -28,17 +28,21 @@ mod consequence;
 mod depth_first;
 mod exhaustive;
 mod random_walk;
+mod walk;
 
-static STRATEGIES: [&Entry; 4] = [
+static STRATEGIES: [&Entry; 5] = [
     &exhaustive::ENTRY,
     &consequence::ENTRY,
     &depth_first::ENTRY,
     &random_walk::ENTRY,
+    &walk::ENTRY,
 ];
 
 pub use limits::{Limits, Stop};
+pub use liveness::Case;
 pub use report::{
-    ALL_AT_ONCE, Classes, Dead, GoalReport, How, Proof, Report, Standing, Unfit, Violation,
+    ALL_AT_ONCE, Classes, Dead, GoalReport, How, Proof, Report, STEPS_SHOWN, Standing, Suspicion,
+    Unfit, Violation, Walked,
 };
 pub use strategy::{Settings, Strategy};
 
@@ -315,7 +319,8 @@ impl<S: Service> Search<S> {
                 match self.confirm(at, found) {
                     Confirmed::Violation(violation) => news.violations.push(*violation),
                     Confirmed::Unreplayed => news.unconfirmed += 1,
-                    Confirmed::Unfit(_) => {}
+                    // What is only suspected is nothing to act on: it is told at the end.
+                    Confirmed::Unfit(_) | Confirmed::Suspicion(_) => {}
                 }
             }
         }
@@ -327,7 +332,7 @@ impl<S: Service> Search<S> {
         let (mut unconfirmed, mut unfit) = (0, Vec::new());
         for (at, found) in self.all_found().iter().enumerate() {
             match self.confirm(at, found) {
-                Confirmed::Violation(_) => {}
+                Confirmed::Violation(_) | Confirmed::Suspicion(_) => {}
                 Confirmed::Unreplayed => unconfirmed += 1,
                 Confirmed::Unfit(one) => unfit.push(one),
             }
@@ -345,11 +350,13 @@ impl<S: Service> Search<S> {
         while !self.conclude(u64::MAX) {}
         let counts = self.counts();
         let (mut violations, mut unfit, mut unconfirmed) = (Vec::new(), Vec::new(), 0);
+        let mut suspected = Vec::new();
         for (at, found) in self.all_found().iter().enumerate() {
             match self.confirm(at, found) {
                 Confirmed::Violation(violation) => violations.push(*violation),
                 Confirmed::Unreplayed => unconfirmed += 1,
                 Confirmed::Unfit(one) => unfit.push(one),
+                Confirmed::Suspicion(one) => suspected.push(*one),
             }
         }
         let extent = self.walk.extent().filter(|_| stop == Stop::Exhausted);
@@ -374,6 +381,7 @@ impl<S: Service> Search<S> {
             unfit,
             goals,
             goal_bytes,
+            suspected,
         }
     }
 }

@@ -32,7 +32,7 @@ use crate::explore::frontier::{Level, Vectors};
 use crate::explore::limits::{Limits, Stop};
 use crate::explore::liveness::{Classification, Wanted};
 use crate::explore::report::GoalReport;
-use crate::explore::strategy::{Claim, Found, Plan, Walk};
+use crate::explore::strategy::{Claim, Found, Plan, Walk, steps};
 use crate::explore::visited::nonzero;
 use crate::interned::judge::Finding;
 use crate::interned::tables::{Looked, Tables};
@@ -488,12 +488,18 @@ impl Walk for Breadth {
         let mut found: Vec<Found> = found.collect();
         if let (Some(classified), Some(wanted)) = (&self.classified, &self.wanted) {
             let archive = Archive::of(self);
-            for (goals, number, critical) in classified.dead(&wanted.book) {
-                let path = self.trail(world.tables(), start, &archive.place(number));
+            for dead in classified.dead(&wanted.book) {
+                let path = self.trail(world.tables(), start, &archive.place(dead.number));
+                let live = dead.live.as_ref().map(|from_parent| {
+                    let mut live = path[..path.len() - 1].to_vec();
+                    live.extend(from_parent);
+                    steps(world, &live)
+                });
                 let claim = Claim::Dead {
-                    goals,
-                    critical,
+                    goals: dead.goals.clone(),
+                    critical: dead.critical,
                     faults: wanted.faults,
+                    live,
                 };
                 found.push(Found::at(world, start, &path, claim));
             }

@@ -4,16 +4,17 @@ use hashbrown::HashSet;
 use rustc_hash::FxBuildHasher;
 use scry_protocol::NodeId;
 
-use crate::explore::report::{ALL_AT_ONCE, Dead, How, Proof};
+use crate::explore::report::{ALL_AT_ONCE, Dead, How, Proof, Suspicion};
 use crate::explore::strategy::{Claim, Found};
 use crate::explore::{Search, Unfit, Violation};
 use crate::interned::judge::{Finding, PANIC_PROPERTY};
+use crate::interned::world::StepIds;
 use crate::model::event::Step;
 use crate::model::simulation::{Effectiveness, Simulation};
 use crate::property::{Judgement, View};
 use crate::service::Service;
 use crate::timing::find::{Settled, settle};
-use crate::timing::{Clock, Need, Time, layout};
+use crate::timing::{Clock, Layout, Need, Time, layout};
 
 /// All findings of a search together may be tried as often as so many.
 pub(super) const TRIES_SHARE: u32 = 4;
@@ -30,6 +31,8 @@ pub(super) enum Confirmed<S: Service> {
     Unreplayed,
     /// Its path does not fit in time, and no other does as far as was tried.
     Unfit(Unfit),
+    /// Its path is real, and what is said of where it leads is not proved.
+    Suspicion(Box<Suspicion<S>>),
 }
 
 impl<S: Service> Search<S> {
@@ -64,15 +67,60 @@ impl<S: Service> Search<S> {
                 goals,
                 critical,
                 faults,
+                live,
             } => {
                 let Some(proof) = self.prove_dead(&state, goals, *faults) else {
                     return Confirmed::Unreplayed;
                 };
-                let how = How::Dead(Dead {
-                    critical: *critical,
-                    proof,
-                });
-                self.confirm_goals(at, goals, &path, state, how)
+                let (path, layout) = match self.settled_at(at, goals, &path, &state) {
+                    Ok(fitting) => fitting,
+                    Err(unfit) => return unfit,
+                };
+                let live = live.as_ref().map(|live| self.comes_true(live, goals));
+                if live == Some(None) {
+                    return Confirmed::Unreplayed;
+                }
+                Confirmed::Violation(Box::new(Violation {
+                    property: self.name_of(goals),
+                    how: How::Dead(Dead {
+                        critical: *critical,
+                        proof,
+                    }),
+                    nodes: Vec::new(),
+                    explanation: self.explain_goals(goals, &state),
+                    path,
+                    layout,
+                    state,
+                    live: live.flatten(),
+                }))
+            }
+            Claim::Suspected {
+                goals,
+                case,
+                walks,
+                live,
+            } => {
+                if self.judge_goals(goals, &state) == Judgement::Holds {
+                    return Confirmed::Unreplayed;
+                }
+                let (path, layout) = match self.settled_at(at, goals, &path, &state) {
+                    Ok(fitting) => fitting,
+                    Err(unfit) => return unfit,
+                };
+                let live = live.iter().map(|live| self.comes_true(live, goals));
+                let Some(live) = live.collect() else {
+                    return Confirmed::Unreplayed;
+                };
+                Confirmed::Suspicion(Box::new(Suspicion {
+                    property: self.name_of(goals),
+                    case: *case,
+                    walks: *walks,
+                    explanation: self.explain_goals(goals, &state),
+                    path,
+                    layout,
+                    state,
+                    live,
+                }))
             }
         }
     }
@@ -113,40 +161,45 @@ impl<S: Service> Search<S> {
             path,
             layout,
             state,
+            live: None,
         }))
     }
 
     /// Lays a path to where goals never hold out in time. What cannot happen if time is no matter cannot happen in time
     /// either, so it is dead in time too; only the way there must fit.
-    fn confirm_goals(
+    #[expect(
+        clippy::type_complexity,
+        reason = "a path with its times, or what to say instead; taken apart at once"
+    )]
+    fn settled_at(
         &self,
         at: usize,
         goals: &[usize],
         path: &[Step<S>],
-        state: Simulation<S>,
-        how: How,
-    ) -> Confirmed<S> {
-        let property = match goals {
+        state: &Simulation<S>,
+    ) -> Result<(Vec<Step<S>>, Layout), Confirmed<S>> {
+        let arrives = |other: &Simulation<S>| other == state;
+        match self.settled(at, &arrives, path) {
+            Settled::Fits(path, layout) => Ok((path, layout)),
+            // Only this very state was looked for: that it cannot be reached in time says nothing of others like it.
+            Settled::Impossible(need) | Settled::Undecided(need) => {
+                Err(unfit_of(&self.name_of(goals), Vec::new(), false, need))
+            }
+        }
+    }
+
+    fn name_of(&self, goals: &[usize]) -> String {
+        match goals {
             [one] => self.world.goals()[*one].name.clone(),
             _ => ALL_AT_ONCE.to_owned(),
-        };
-        let arrives = |other: &Simulation<S>| *other == state;
-        let (path, layout) = match self.settled(at, &arrives, path) {
-            Settled::Fits(path, layout) => (path, layout),
-            Settled::Impossible(need) | Settled::Undecided(need) => {
-                // Only this very state was looked for: that it cannot be reached in time says nothing of others like it.
-                return unfit_of(&property, Vec::new(), false, need);
-            }
-        };
-        Confirmed::Violation(Box::new(Violation {
-            property,
-            how,
-            nodes: Vec::new(),
-            explanation: self.explain_goals(goals, &state),
-            path,
-            layout,
-            state,
-        }))
+        }
+    }
+
+    /// Spells out an execution at whose end goals hold; nothing if it does not replay or they do not.
+    fn comes_true(&self, steps: &[StepIds], goals: &[usize]) -> Option<Vec<Step<S>>> {
+        let path: Vec<Step<S>> = steps.iter().map(|step| self.world.spell(step)).collect();
+        let end = self.replay(&path)?;
+        (self.judge_goals(goals, &end) == Judgement::Holds).then_some(path)
     }
 
     /// Tells whether some goals hold at once, judged without any memory.

@@ -9,12 +9,24 @@
 //! |---|---|
 //! | `book` | which goals hold in a state, judged once per what they see of it |
 //! | `classify` | the classes of all states of an exhaustive search, exactly |
+//! | `stroll` | random executions with weights by kind of event |
+//! | `critical` | where an execution lost what it owes, by walks |
+//! | `ahead` | the states that can follow one: whether a goal is among them |
 
+mod ahead;
 mod book;
 mod classify;
+mod critical;
+mod stroll;
 
+pub(super) use ahead::{Ahead, ahead};
 pub(super) use book::{Book, GOALS_MAX};
 pub(super) use classify::Classification;
+pub use critical::Case;
+pub(super) use critical::{Critical, Next};
+pub(super) use stroll::{
+    Odds, Stroll, WEIGHT_CALL, WEIGHT_FAULT, WEIGHT_MESSAGE, WEIGHT_TIMER, take,
+};
 
 use crate::explore::strategy::{Kind, Setting, Settings};
 use crate::interned::world::Space;

@@ -3,6 +3,7 @@
 use scry_protocol::NodeId;
 
 use crate::explore::limits::Stop;
+use crate::explore::liveness::Case;
 use crate::explore::strategy::Strategy;
 use crate::interned::judge::Unjudged;
 use crate::model::event::Step;
@@ -49,6 +50,37 @@ pub struct Report<S: Service> {
     pub goals: Vec<GoalReport>,
     /// How many bytes it took to judge them.
     pub goal_bytes: u64,
+    /// States from which walks did not reach what an `eventually` property asks for. It is not proved that none does.
+    pub suspected: Vec<Suspicion<S>>,
+}
+
+/// A state from which walks did not reach what an `eventually` property asks for.
+#[derive(Debug)]
+pub struct Suspicion<S: Service> {
+    /// The property's name, or [`ALL_AT_ONCE`].
+    pub property: String,
+    /// Whether it is decided, by walks, that the last step of the path is the critical one (B-50).
+    pub case: Case,
+    /// How many walks from the state failed.
+    pub walks: u64,
+    /// What is missing, in words, if the property can say.
+    pub explanation: Option<String>,
+    /// The steps from the start state.
+    pub path: Vec<Step<S>>,
+    /// When they happen.
+    pub layout: Layout,
+    /// The state they lead to.
+    pub state: Simulation<S>,
+    /// Executions in which it comes true: the one that shares most with the path first (B-51, B-52).
+    pub live: Vec<Vec<Step<S>>>,
+}
+
+impl<S: Service> Suspicion<S> {
+    /// Bounds the chance that a walk from the state reaches what is asked for, at 95 % confidence: if it were greater, so
+    /// many walks would not all have failed.
+    pub fn recovery_bound(&self) -> f64 {
+        (3.0 / self.walks.max(1) as f64).min(1.0)
+    }
 }
 
 /// What is said of all `eventually` properties together, where there are several (B-7).
@@ -70,6 +102,8 @@ pub struct GoalReport {
 pub enum Standing {
     /// `eventually`: every state that was found, counted once (B-3).
     Classified(Classes),
+    /// `eventually`: by walks.
+    Walked(Walked),
     /// `sometimes`: it holds in a state, this many steps from the start.
     Reached {
         /// The least number of steps.
@@ -79,6 +113,26 @@ pub enum Standing {
     Vacuous,
     /// `sometimes`: it holds in no state that was found, and not all were.
     NotReached,
+}
+
+/// The numbers of steps for which it is told how many walks were live by then (MaceMC Fig. 2).
+pub const STEPS_SHOWN: [u64; 16] = [
+    1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000,
+];
+
+/// What came of the walks from the last depth that was reached.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Walked {
+    /// After how many steps they began.
+    pub depth: u32,
+    /// How many there were.
+    pub walks: u64,
+    /// How many of them reached a state in which it holds.
+    pub live: u64,
+    /// For each of [`STEPS_SHOWN`], how many of them did so within that many steps (B-42).
+    pub within: [u64; STEPS_SHOWN.len()],
+    /// How many suspicions were refuted in all: what walks missed was found by enumeration or by longer walks.
+    pub refuted: u64,
 }
 
 /// How many states there are of each class.
@@ -157,6 +211,9 @@ pub struct Violation<S: Service> {
     pub layout: Layout,
     /// The state they lead to.
     pub state: Simulation<S>,
+    /// If it is a dead state: an execution that shares as much with the path as is known, and in which the property comes true
+    /// after they part (B-51).
+    pub live: Option<Vec<Step<S>>>,
 }
 
 impl<S: Service> Report<S> {

@@ -12,6 +12,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::explore::limits::{Limits, Stop};
+use crate::explore::liveness::Case;
 use crate::explore::report::GoalReport;
 use crate::explore::{Counts, STRATEGIES};
 use crate::interned::judge::Finding;
@@ -61,6 +62,8 @@ pub enum Kind {
     Switch(bool),
     /// A number, at least 1.
     Count(u64),
+    /// A number, which may be 0.
+    Amount(u64),
 }
 
 /// What a strategy is asked to do.
@@ -148,6 +151,21 @@ pub enum Claim {
         critical: bool,
         /// Whether faults count as ways to recover.
         faults: bool,
+        /// The steps, from the start state on, of an execution that shares as much as can be with the path, and in which the
+        /// goals come true after they part.
+        live: Option<Vec<StepIds>>,
+    },
+    /// From the state it leads to, walks did not reach a state in which some goals hold at once. That is no proof.
+    Suspected {
+        /// The goals, by position.
+        goals: Vec<usize>,
+        /// Whether walks from the state before do.
+        case: Case,
+        /// How many walks failed.
+        walks: u64,
+        /// The steps, from the start state on, of executions that share much with the path and in which the goals come true:
+        /// the one that shares most first.
+        live: Vec<Vec<StepIds>>,
     },
 }
 
@@ -276,6 +294,7 @@ impl Strategy {
             (Kind::Switch(_), "off") => Some(0),
             (Kind::Switch(_), _) => None,
             (Kind::Count(_), text) => text.parse().ok().filter(|&count| count > 0),
+            (Kind::Amount(_), text) => text.parse().ok(),
         };
         match read {
             Some(read) => Ok(settings.with(setting.name, read)),
@@ -302,6 +321,11 @@ impl Strategy {
     }
 }
 
+/// Spells out successors as steps.
+pub(super) fn steps(world: &Space, successors: &[u32]) -> Vec<StepIds> {
+    successors.iter().map(|&at| world.step_of(at)).collect()
+}
+
 impl Found {
     /// Claims something of the path that takes these successors from a state.
     pub(super) fn at(world: &Space, start: &[u32], successors: &[u32], claim: Claim) -> Self {
@@ -311,7 +335,7 @@ impl Found {
         }
         Self {
             claim,
-            path: successors.iter().map(|&at| world.step_of(at)).collect(),
+            path: steps(world, successors),
             end: Some(words),
         }
     }
@@ -323,13 +347,14 @@ impl Kind {
         match self {
             Self::Switch(_) => "`on` or `off`",
             Self::Count(_) => "a number, at least 1",
+            Self::Amount(_) => "a number",
         }
     }
 
     fn usual(self) -> u64 {
         match self {
             Self::Switch(on) => u64::from(on),
-            Self::Count(count) => count,
+            Self::Count(count) | Self::Amount(count) => count,
         }
     }
 }
@@ -340,7 +365,7 @@ impl fmt::Display for Kind {
         match self {
             Self::Switch(true) => f.write_str("on"),
             Self::Switch(false) => f.write_str("off"),
-            Self::Count(count) => write!(f, "{count}"),
+            Self::Count(count) | Self::Amount(count) => write!(f, "{count}"),
         }
     }
 }

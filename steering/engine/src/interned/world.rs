@@ -204,6 +204,11 @@ impl<T: Transitions + ?Sized> World<T> {
         }
     }
 
+    /// Returns what happens in a step.
+    pub(crate) fn event_of(&self, successor: u32) -> &EventIds {
+        self.events.value(self.labels[successor as usize].event)
+    }
+
     /// Lists the successors that are possible in a state.
     pub(crate) fn steps_from(&mut self, words: &[u32]) -> Vec<u32> {
         let fingerprint = self.tables.fingerprint(words);

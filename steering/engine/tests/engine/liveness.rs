@@ -24,12 +24,12 @@ use crate::toys::{
 const STATES_MAX: usize = 800;
 
 /// The class of every state, by backward reachability over whole states.
-struct Truth<S: Service> {
-    classes: HashMap<Simulation<S>, Class>,
+pub(crate) struct Truth<S: Service> {
+    pub(crate) classes: HashMap<Simulation<S>, Class>,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Class {
+pub(crate) enum Class {
     Live,
     Recoverable,
     Dead,
@@ -37,7 +37,7 @@ enum Class {
 }
 
 impl<S: Service> Truth<S> {
-    fn of(reference: &Reference<S>, goals: &[&Property<S>], faults: bool) -> Self {
+    pub(crate) fn of(reference: &Reference<S>, goals: &[&Property<S>], faults: bool) -> Self {
         let states: Vec<&Simulation<S>> = reference.states.keys().collect();
         let numbers: HashMap<&Simulation<S>, usize> = states
             .iter()
@@ -284,7 +284,7 @@ proptest! {
 }
 
 /// The property that some node has this value.
-fn some(value: u64) -> Property<Toy> {
+pub(crate) fn some(value: u64) -> Property<Toy> {
     Property::global(
         format!("some node has {value}"),
         |view: &View<'_, Toy>| Some(view.state.value),
@@ -293,7 +293,7 @@ fn some(value: u64) -> Property<Toy> {
 }
 
 /// From 0 a call leads to 1 and back, and another to 2, from where there is no way back.
-fn trap() -> Rules {
+pub(crate) fn trap() -> Rules {
     toy()
         .at(0, On::Call(0), [Set(1)])
         .at(1, On::Call(0), [Set(0)])
@@ -370,7 +370,7 @@ fn faults_are_no_way_to_recover_unless_they_are_asked_for() {
 }
 
 /// F-30: whoever prefers one server for ever is never balanced, but could be at any time.
-fn balancer() -> Simulation<Toy> {
+pub(crate) fn balancer() -> Simulation<Toy> {
     // Value 1 and 2: one of the two servers has one job more; 0: balanced.
     let rules = toy().on(On::Start, [Arm(0)]);
     let rules = rules

@@ -14,3 +14,4 @@ mod settings;
 mod stack;
 mod table;
 mod toys;
+mod walk;

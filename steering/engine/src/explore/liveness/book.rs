@@ -109,6 +109,16 @@ impl Book {
         }
     }
 
+    /// Tells whether the goals cannot tell two node states apart.
+    #[inline]
+    pub(in crate::explore) fn sees_the_same(&mut self, world: &mut Space, a: u32, b: u32) -> bool {
+        let later = a.max(b);
+        if later as usize >= self.stances.len() {
+            self.learn(world, later);
+        }
+        self.stances[a as usize] == self.stances[b as usize]
+    }
+
     #[cold]
     fn learn(&mut self, world: &mut Space, word: u32) {
         for next in self.stances.len() as u32..=word {

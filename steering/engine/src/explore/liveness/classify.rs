@@ -10,11 +10,15 @@
 
 use crate::explore::breadth::Archive;
 use crate::explore::liveness::Wanted;
+use crate::explore::liveness::ahead::{Ahead, ahead};
 use crate::explore::liveness::book::Book;
 use crate::explore::report::{Classes, GoalReport, Standing};
 use crate::interned::tables::{Looked, Reach};
 use crate::interned::world::Space;
 use crate::property::Kind;
+
+/// How many states are looked at to find another way to go on than into a dead state.
+const AHEAD_MAX: usize = 200_000;
 
 /// The classes of all states, or how far they are known.
 #[derive(Debug)]
@@ -30,13 +34,26 @@ pub(in crate::explore) struct Classification {
     done: bool,
     /// By target.
     classes: Vec<Classes>,
-    /// By target: the first state found that is dead, and whether the state before it is alive.
-    dead: Vec<Option<(u32, bool)>>,
+    /// By target: the first state found that is dead.
+    dead: Vec<Option<FirstDead>>,
     /// By `sometimes` goal: the first state found in which it holds.
     reached: Vec<Option<u32>>,
     /// The `sometimes` goals that are unknown in some state, a bit each.
     perhaps: u32,
     words: Vec<u32>,
+}
+
+/// The first dead state of a target.
+#[derive(Clone, Debug)]
+pub(in crate::explore) struct FirstDead {
+    /// Which goals never hold at once.
+    pub(in crate::explore) goals: Vec<usize>,
+    /// The state.
+    pub(in crate::explore) number: u32,
+    /// Whether the state before it is alive.
+    pub(in crate::explore) critical: bool,
+    /// Another way to go on from there, to where the goals hold.
+    pub(in crate::explore) live: Option<Vec<u32>>,
 }
 
 /// What is known of every slot of the visited set: for each target whether it is alive, and whether it is open.
@@ -123,7 +140,7 @@ impl Classification {
                 std::mem::swap(&mut self.todo, &mut self.left);
                 self.changed = false;
             } else {
-                self.conclude(world, archive);
+                self.conclude(world, archive, wanted);
             }
         }
         self.done
@@ -228,7 +245,7 @@ impl Classification {
     }
 
     /// Counts the classes, once nothing changes any more.
-    fn conclude(&mut self, world: &mut Space, archive: &Archive<'_>) {
+    fn conclude(&mut self, world: &mut Space, archive: &Archive<'_>, wanted: &mut Wanted) {
         self.left.sort_unstable();
         // A handler has outcomes that nobody looked at: where they lead may be where it recovers.
         let cut = world.transitions().is_truncated();
@@ -248,15 +265,34 @@ impl Classification {
                 }
                 classes.dead += 1;
                 if self.dead[at].is_none() {
-                    let parent = archive.parent(number);
-                    let alive = parent.is_some_and(|parent| {
-                        archive.load(parent, &mut words);
-                        let slot = archive.slot(world.tables().fingerprint(&words));
-                        let marks = self.marks.of(slot.expect("a state was seen"));
-                        marks >> at & 1 != 0
+                    let goals = wanted.book.targets()[at].goals.clone();
+                    self.dead[at] = Some(FirstDead {
+                        goals,
+                        number,
+                        critical: false,
+                        live: None,
                     });
-                    self.dead[at] = Some((number, alive));
                 }
+            }
+        }
+        for at in 0..self.dead.len() {
+            let Some(dead) = &mut self.dead[at] else {
+                continue;
+            };
+            let Some(parent) = archive.parent(dead.number) else {
+                continue;
+            };
+            archive.load(parent, &mut words);
+            let slot = archive.slot(world.tables().fingerprint(&words));
+            let marks = self.marks.of(slot.expect("a state was seen"));
+            dead.critical = marks >> at & 1 != 0;
+            if dead.critical {
+                let how = (wanted.faults, false);
+                let book = &mut wanted.book;
+                dead.live = match ahead(world, book, &words, at, how, AHEAD_MAX).0 {
+                    Ahead::Reached(path) => Some(path),
+                    Ahead::Never | Ahead::Undecided => None,
+                };
             }
         }
         self.words = words;
@@ -269,19 +305,19 @@ impl Classification {
         self.done = true;
     }
 
-    /// Lists the first dead states: the goals, the state, and whether the state before it is alive. That all goals never
-    /// hold at once is said only where it comes before that one of them never holds.
-    pub(in crate::explore) fn dead(&self, book: &Book) -> Vec<(Vec<usize>, u32, bool)> {
+    /// Lists the first dead states. That all goals never hold at once is said only where it comes before that one of them
+    /// never holds.
+    pub(in crate::explore) fn dead(&self, book: &Book) -> Vec<&FirstDead> {
         let mut found = Vec::new();
         let mut nearest = u32::MAX;
         for (target, dead) in book.targets().iter().zip(&self.dead) {
-            let Some((number, critical)) = *dead else {
+            let Some(dead) = dead else {
                 continue;
             };
-            if target.goals.len() == 1 || number < nearest {
-                found.push((target.goals.clone(), number, critical));
+            if target.goals.len() == 1 || dead.number < nearest {
+                found.push(dead);
             }
-            nearest = nearest.min(number);
+            nearest = nearest.min(dead.number);
         }
         found
     }
