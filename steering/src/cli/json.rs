@@ -7,7 +7,10 @@ use serde_json::{Value, json};
 use crate::cli::check::{Cut, Ended};
 use crate::cli::text;
 use crate::program::Program;
-use scry_engine::explore::report::{GoalReport, How, Proof, Standing, Unfit, Violation};
+use scry_engine::explore::Case;
+use scry_engine::explore::report::{
+    GoalReport, How, Proof, STEPS_SHOWN, Standing, Suspicion, Unfit, Violation,
+};
 use scry_engine::model::event::{Event, Step};
 use scry_engine::model::handler::Tosses;
 use scry_engine::service::Service;
@@ -57,6 +60,7 @@ pub fn report<S: Program>(ended: &Ended<S>) -> Value {
         "goals": report.goals.iter().map(goal).collect::<Vec<_>>(),
         "liveness_seconds": concluding.as_secs_f64(),
         "liveness_bytes": report.goal_bytes,
+        "suspected": report.suspected.iter().map(suspicion).collect::<Vec<_>>(),
         "violations": report.violations.iter().map(violation).collect::<Vec<_>>(),
     })
 }
@@ -78,6 +82,16 @@ fn goal(goal: &GoalReport) -> Value {
             "recoverable": classes.recoverable,
             "dead": classes.dead,
             "unknown": classes.unknown,
+        }),
+        Standing::Walked(walked) => json!({
+            "standing": "walked",
+            "depth": walked.depth,
+            "walks": walked.walks,
+            "live": walked.live,
+            "within": STEPS_SHOWN.iter().zip(walked.within).map(|(steps, walks)| {
+                json!({ "steps": steps, "walks": walks })
+            }).collect::<Vec<_>>(),
+            "refuted": walked.refuted,
         }),
         Standing::Reached { steps } => json!({ "standing": "reached", "steps": steps }),
         Standing::Vacuous => json!({ "standing": "vacuous" }),
@@ -121,6 +135,24 @@ fn violation<S: Service>(violation: &Violation<S>) -> Value {
         "needs": layout.needs,
         "meanwhile": meanwhile(layout),
         "time_unchecked": layout.unchecked,
+        "live": violation.live.as_deref().map(self::path),
+    })
+}
+
+fn suspicion<S: Service>(suspicion: &Suspicion<S>) -> Value {
+    let path = with_times(path(&suspicion.path), &suspicion.layout);
+    json!({
+        "property": suspicion.property,
+        "case": match suspicion.case {
+            Case::C1 => "C1",
+            Case::C2 => "C2",
+        },
+        "walks": suspicion.walks,
+        "recovery_bound": suspicion.recovery_bound(),
+        "explanation": suspicion.explanation,
+        "depth": path.len(),
+        "path": path,
+        "live": suspicion.live.iter().map(|live| self::path(live)).collect::<Vec<_>>(),
     })
 }
 
