@@ -41,8 +41,8 @@ static STRATEGIES: [&Entry; 5] = [
 pub use limits::{Limits, Stop};
 pub use liveness::Case;
 pub use report::{
-    ALL_AT_ONCE, Classes, Dead, GoalReport, How, Proof, Report, STEPS_SHOWN, Standing, Suspicion,
-    Unfit, Violation, Walked,
+    ALL_AT_ONCE, Classes, Cycles, Dead, GoalReport, How, Proof, Report, STEPS_SHOWN, Standing,
+    Suspicion, Unfit, Violation, Walked,
 };
 pub use strategy::{Settings, Strategy};
 

@@ -9,7 +9,7 @@ use crate::cli::text;
 use crate::program::Program;
 use scry_engine::explore::Case;
 use scry_engine::explore::report::{
-    GoalReport, How, Proof, STEPS_SHOWN, Standing, Suspicion, Unfit, Violation,
+    Cycles, GoalReport, How, Proof, STEPS_SHOWN, Standing, Suspicion, Unfit, Violation,
 };
 use scry_engine::model::event::{Event, Step};
 use scry_engine::model::handler::Tosses;
@@ -99,12 +99,19 @@ fn goal(goal: &GoalReport) -> Value {
     };
     object["property"] = json!(goal.property);
     object["kind"] = json!(goal.kind.as_str());
+    object["fair_cycle"] = match goal.cycles {
+        Cycles::NotAsked => json!("not looked for"),
+        Cycles::None => json!("none"),
+        Cycles::Found => json!("found"),
+        Cycles::Undecided => json!("not decided"),
+    };
     object
 }
 
 fn how(how: &How) -> Value {
     match how {
         How::Broken => json!({ "kind": "broken" }),
+        How::Lasso { round } => json!({ "kind": "lasso", "round": round }),
         How::Dead(dead) => json!({
             "kind": "dead",
             "critical": dead.critical,

@@ -9,7 +9,8 @@ use crate::cli::diagram;
 use crate::program::Program;
 use scry_engine::explore::report::{Report, Violation};
 use scry_engine::explore::{
-    Case, Classes, GoalReport, How, Proof, STEPS_SHOWN, Standing, Stop, Suspicion, Unfit, Walked,
+    Case, Classes, Cycles, GoalReport, How, Proof, STEPS_SHOWN, Standing, Stop, Suspicion, Unfit,
+    Walked,
 };
 use scry_engine::model::event::Step;
 use scry_engine::timing::{Layout, Meanwhile};
@@ -137,6 +138,7 @@ fn goal(goal: &GoalReport, complete: bool) -> String {
         property,
         kind,
         standing,
+        cycles,
     } = goal;
     let kind = kind.as_str();
     match standing {
@@ -159,7 +161,13 @@ fn goal(goal: &GoalReport, complete: bool) -> String {
                 (0, _) => "no state is known to be dead",
                 _ => "it never comes true again in a dead state",
             };
-            format!("{kind}: {property}: {}; {known}", states.join(", "))
+            let cycles = match cycles {
+                Cycles::NotAsked => "",
+                Cycles::None => "; no fair cycle avoids it",
+                Cycles::Found => "; a fair cycle avoids it",
+                Cycles::Undecided => "; whether a fair cycle avoids it is not decided",
+            };
+            format!("{kind}: {property}: {}; {known}{cycles}", states.join(", "))
         }
         Standing::Walked(walked) => format!("{kind}: {property}: {}", self::walked(walked)),
         Standing::Reached { steps: 0 } => format!("{kind}: {property}: in the start state"),
@@ -212,6 +220,7 @@ fn violation<S: Program>(violation: &Violation<S>) -> String {
     let word = match &violation.how {
         How::Broken => "VIOLATED",
         How::Dead(_) => "DEAD",
+        How::Lasso { .. } => "NEED NOT COME TRUE",
     };
     let mut out = format!("{word}{at} {steps}: {}\n", violation.property);
     for line in how(violation) {
@@ -334,8 +343,20 @@ fn walked(walked: &Walked) -> String {
 
 /// Says how it is known that a property is violated, if one state does not show it.
 fn how<S: Program>(violation: &Violation<S>) -> Vec<String> {
-    let How::Dead(dead) = &violation.how else {
-        return Vec::new();
+    let dead = match &violation.how {
+        How::Broken => return Vec::new(),
+        How::Lasso { round } => {
+            let from = violation.path.len() - round + 1;
+            let steps = match round {
+                1 => format!("step {from} can be repeated"),
+                _ => format!("steps {from} to {} can be repeated", violation.path.len()),
+            };
+            return vec![
+                format!("{steps} for ever, and it never holds meanwhile"),
+                "it could come true, but no step stays possible all the way round that is not taken".to_owned(),
+            ];
+        }
+        How::Dead(dead) => dead,
     };
     let critical = match (dead.critical, violation.path.is_empty()) {
         (_, true) => "it can never come true from the start",

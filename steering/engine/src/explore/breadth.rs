@@ -473,7 +473,9 @@ impl Walk for Breadth {
 
     fn found_count(&self) -> usize {
         let dead = match (&self.classified, &self.wanted) {
-            (Some(classified), Some(wanted)) => classified.dead(&wanted.book).len(),
+            (Some(classified), Some(wanted)) => {
+                classified.dead(&wanted.book).len() + classified.lassos(&wanted.book).count()
+            }
             _ => 0,
         };
         self.found.len() + dead
@@ -500,6 +502,16 @@ impl Walk for Breadth {
                     critical: dead.critical,
                     faults: wanted.faults,
                     live,
+                };
+                found.push(Found::at(world, start, &path, claim));
+            }
+            for (goals, lasso) in classified.lassos(&wanted.book) {
+                let base = archive.place(lasso.base);
+                let mut path = self.trail(world.tables(), start, &base);
+                path.extend(&lasso.round);
+                let claim = Claim::Lasso {
+                    goals: goals.to_vec(),
+                    round: lasso.round.len(),
                 };
                 found.push(Found::at(world, start, &path, claim));
             }

@@ -94,6 +94,32 @@ impl<S: Service> Search<S> {
                     live: live.flatten(),
                 }))
             }
+            Claim::Lasso { goals, round } => {
+                let Some((stem, way)) = path.split_at_checked(path.len().wrapping_sub(*round))
+                else {
+                    return Confirmed::Unreplayed;
+                };
+                if !self.goes_round(stem, way, goals) {
+                    return Confirmed::Unreplayed;
+                }
+                // Another path would not be this one: if it does not fit, nothing is known.
+                let (path, layout) = match self.settled(at, &|_| false, &path) {
+                    Settled::Fits(path, layout) => (path, layout),
+                    Settled::Impossible(need) | Settled::Undecided(need) => {
+                        return unfit_of(&self.name_of(goals), Vec::new(), false, need);
+                    }
+                };
+                Confirmed::Violation(Box::new(Violation {
+                    property: self.name_of(goals),
+                    how: How::Lasso { round: *round },
+                    nodes: Vec::new(),
+                    explanation: self.explain_goals(goals, &state),
+                    path,
+                    layout,
+                    state,
+                    live: None,
+                }))
+            }
             Claim::Suspected {
                 goals,
                 case,
@@ -186,6 +212,33 @@ impl<S: Service> Search<S> {
                 Err(unfit_of(&self.name_of(goals), Vec::new(), false, need))
             }
         }
+    }
+
+    /// Tells, on plain values, whether steps lead from the end of a path back to it, without ever a state in which goals hold,
+    /// and whether no step is possible all the way that is not among them.
+    fn goes_round(&self, stem: &[Step<S>], round: &[Step<S>], goals: &[usize]) -> bool {
+        let Some(base) = self.replay(stem) else {
+            return false;
+        };
+        let mut state = base.clone();
+        let mut owed: Option<Vec<Step<S>>> = None;
+        for step in round {
+            let possible = state.successors().into_iter().map(|(step, _)| step);
+            let possible: Vec<Step<S>> = possible
+                .filter(|step| step.event.fault().is_none())
+                .collect();
+            match &mut owed {
+                None => owed = Some(possible),
+                Some(owed) => owed.retain(|step| possible.contains(step)),
+            }
+            if self.judge_goals(goals, &state) != Judgement::Violated
+                || state.step(step) != Ok(Effectiveness::Changed)
+            {
+                return false;
+            }
+        }
+        let all_taken = |owed: &Vec<Step<S>>| owed.iter().all(|step| round.contains(step));
+        state == base && owed.as_ref().is_some_and(all_taken)
     }
 
     fn name_of(&self, goals: &[usize]) -> String {

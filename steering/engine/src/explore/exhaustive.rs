@@ -2,13 +2,13 @@
 
 use crate::explore::Strategy;
 use crate::explore::breadth::{Breadth, Pruning};
-use crate::explore::liveness::{FAULT_RECOVERY, Wanted};
+use crate::explore::liveness::{CYCLES, FAULT_RECOVERY, Wanted};
 use crate::explore::strategy::Entry;
 
 pub(super) static ENTRY: Entry = Entry {
     name: "exhaustive",
     about: "every state, nearest first; says of each whether `eventually` properties can still come true",
-    settings: &[FAULT_RECOVERY],
+    settings: &[FAULT_RECOVERY, CYCLES],
     threads: true,
     seeded: false,
     goals: true,

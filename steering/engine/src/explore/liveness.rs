@@ -9,6 +9,7 @@
 //! |---|---|
 //! | `book` | which goals hold in a state, judged once per what they see of it |
 //! | `classify` | the classes of all states of an exhaustive search, exactly |
+//! | `cycles` | fair ways round in which a goal never holds although it could |
 //! | `stroll` | random executions with weights by kind of event |
 //! | `critical` | where an execution lost what it owes, by walks |
 //! | `ahead` | the states that can follow one: whether a goal is among them |
@@ -17,6 +18,7 @@ mod ahead;
 mod book;
 mod classify;
 mod critical;
+mod cycles;
 mod stroll;
 
 pub(super) use ahead::{Ahead, ahead};
@@ -37,12 +39,20 @@ pub(super) const FAULT_RECOVERY: Setting = Setting {
     kind: Kind::Switch(false),
 };
 
+pub(super) const CYCLES: Setting = Setting {
+    name: "cycles",
+    about: "whether to look for fair cycles in which an `eventually` property never holds although it could",
+    kind: Kind::Switch(true),
+};
+
 /// What a search is asked about goals.
 #[derive(Debug)]
 pub(super) struct Wanted {
     pub(super) book: Book,
     /// Whether a fault counts as a way to recover.
     pub(super) faults: bool,
+    /// Whether to look for fair cycles.
+    pub(super) cycles: bool,
 }
 
 impl Wanted {
@@ -51,6 +61,7 @@ impl Wanted {
         (!world.goals().is_empty()).then(|| Self {
             book: Book::new(world.goals()),
             faults: settings.is_on(&FAULT_RECOVERY),
+            cycles: settings.is_on(&CYCLES),
         })
     }
 }

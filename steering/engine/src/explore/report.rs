@@ -95,6 +95,21 @@ pub struct GoalReport {
     pub kind: Kind,
     /// What is known.
     pub standing: Standing,
+    /// What is known of fair cycles in which it never holds although it could.
+    pub cycles: Cycles,
+}
+
+/// What is known of fair cycles.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Cycles {
+    /// They were not looked for.
+    NotAsked,
+    /// There is none among the states that were expanded.
+    None,
+    /// There is one.
+    Found,
+    /// More states may lie on cycles than are looked at, or a handler has more outcomes than are explored.
+    Undecided,
 }
 
 /// What is known of a goal.
@@ -155,6 +170,12 @@ pub enum How {
     Broken,
     /// It must hold again and again, and from the state at the end of the path on it never does.
     Dead(Dead),
+    /// It must hold again and again, and need not: the last steps of the path can be repeated for ever. It could come true,
+    /// but no step stays possible that is not taken (weak fairness). Where chance decides, it may be very unlikely.
+    Lasso {
+        /// How many of the last steps are the way round.
+        round: usize,
+    },
 }
 
 /// What is known of a dead state.

@@ -155,6 +155,14 @@ pub enum Claim {
         /// goals come true after they part.
         live: Option<Vec<StepIds>>,
     },
+    /// Its last steps lead round, back to where they begin, and some goals never hold at once there, although no step is possible
+    /// all the way round that is not taken.
+    Lasso {
+        /// The goals, by position.
+        goals: Vec<usize>,
+        /// How many of the last steps are the way round.
+        round: usize,
+    },
     /// From the state it leads to, walks did not reach a state in which some goals hold at once. That is no proof.
     Suspected {
         /// The goals, by position.
@@ -467,7 +475,7 @@ mod tests {
             .expect_err("it is refused");
         assert_eq!(
             other.to_string(),
-            "exhaustive has no setting `pruning`; it has fault-recovery"
+            "exhaustive has no setting `pruning`; it has fault-recovery and cycles"
         );
     }
 }

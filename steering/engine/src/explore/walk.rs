@@ -18,7 +18,7 @@ use crate::explore::liveness::{
     Ahead, Book, Case, Critical, FAULT_RECOVERY, Next, Odds, Stroll, WEIGHT_CALL, WEIGHT_FAULT,
     WEIGHT_MESSAGE, WEIGHT_TIMER, ahead, take,
 };
-use crate::explore::report::{GoalReport, STEPS_SHOWN, Standing, Walked};
+use crate::explore::report::{Cycles, GoalReport, STEPS_SHOWN, Standing, Walked};
 use crate::explore::shortest::Shortest;
 use crate::explore::strategy::{Claim, Entry, Found, Kind, Plan, Setting, Walk, steps};
 use crate::explore::{Counts, Strategy};
@@ -823,6 +823,7 @@ impl Walk for Walks {
                     refuted: self.refuted,
                     ..walked.clone()
                 }),
+                cycles: Cycles::NotAsked,
             })
             .collect();
         let complete = matches!(self.task, Task::Over(Stop::Exhausted))
@@ -838,6 +839,7 @@ impl Walk for Walks {
                 property: world.goals()[goal].name.clone(),
                 kind: PropertyKind::Sometimes,
                 standing,
+                cycles: Cycles::NotAsked,
             });
         }
         all

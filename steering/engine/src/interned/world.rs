@@ -39,6 +39,9 @@ struct Label {
     tosses: Option<TossesId>,
 }
 
+/// A step by node, event and how the dice fell.
+pub(crate) type StepName = (u16, EventId, Option<TossesId>);
+
 type BundleParts = (NodeId, Vec<Parcel<MessageId>>);
 
 /// Everything known about a system so far, in ids.
@@ -207,6 +210,13 @@ impl<T: Transitions + ?Sized> World<T> {
     /// Returns what happens in a step.
     pub(crate) fn event_of(&self, successor: u32) -> &EventIds {
         self.events.value(self.labels[successor as usize].event)
+    }
+
+    /// Returns what a step is, whatever state it is taken in.
+    pub(crate) fn name_of(&self, successor: u32) -> StepName {
+        let label = self.labels[successor as usize];
+        let node = self.tables.details[successor as usize].node;
+        (node, label.event, label.tosses)
     }
 
     /// Lists the successors that are possible in a state.

@@ -1,6 +1,7 @@
 //! The engine and its strategies against plain values: generated services, the requirements by their ids, and the
 //! defects known of peers.
 
+mod cycles;
 mod differential;
 mod limits;
 mod liveness;

@@ -115,6 +115,15 @@ impl<'a> Archive<'a> {
         at < stretch.expanded
     }
 
+    /// Starts to fetch what [`slot`](Self::slot) will look at.
+    #[inline]
+    pub(in crate::explore) fn prefetch(&self, fingerprint: u64) {
+        let fingerprint = nonzero(fingerprint);
+        self.search.shards[shard_of(fingerprint)]
+            .seen
+            .prefetch(fingerprint);
+    }
+
     /// Returns how many steps it takes to a state.
     pub(in crate::explore) fn depth(&self, number: u32) -> u32 {
         self.stretch(number).0.place.depth

@@ -12,7 +12,8 @@ use crate::explore::breadth::Archive;
 use crate::explore::liveness::Wanted;
 use crate::explore::liveness::ahead::{Ahead, ahead};
 use crate::explore::liveness::book::Book;
-use crate::explore::report::{Classes, GoalReport, Standing};
+use crate::explore::liveness::cycles::{Lasso, TooMany, fair_cycle};
+use crate::explore::report::{Classes, Cycles, GoalReport, Standing};
 use crate::interned::tables::{Looked, Reach};
 use crate::interned::world::Space;
 use crate::property::Kind;
@@ -36,6 +37,8 @@ pub(in crate::explore) struct Classification {
     classes: Vec<Classes>,
     /// By target: the first state found that is dead.
     dead: Vec<Option<FirstDead>>,
+    /// By target: what is known of fair cycles.
+    cycles: Vec<(Cycles, Option<Lasso>)>,
     /// By `sometimes` goal: the first state found in which it holds.
     reached: Vec<Option<u32>>,
     /// The `sometimes` goals that are unknown in some state, a bit each.
@@ -107,6 +110,7 @@ impl Classification {
             done: false,
             classes: vec![Classes::default(); targets],
             dead: vec![None; targets],
+            cycles: vec![(Cycles::NotAsked, None); targets],
             reached: vec![None; book.sometimes().len()],
             perhaps: 0,
             words: vec![0; archive.width()],
@@ -295,6 +299,9 @@ impl Classification {
                 };
             }
         }
+        if wanted.cycles {
+            self.look_for_cycles(world, archive, wanted, cut);
+        }
         self.words = words;
         for classes in &mut self.classes {
             let known = classes.live + classes.dead + classes.unknown;
@@ -303,6 +310,48 @@ impl Classification {
         self.left = Vec::new();
         self.todo = Vec::new();
         self.done = true;
+    }
+
+    fn look_for_cycles(
+        &mut self,
+        world: &mut Space,
+        archive: &Archive<'_>,
+        wanted: &mut Wanted,
+        cut: bool,
+    ) {
+        let half = self.marks.half();
+        for at in 0..self.cycles.len() {
+            let (marks, book) = (&self.marks, &mut wanted.book);
+            let may = |world: &mut Space, words: &[u32], slot: usize| {
+                let judged = book.judge(world, words);
+                let marks = marks.of(slot);
+                // Not live for certain, and not dead: alive, or open.
+                (judged.holds | judged.unknown) >> at & 1 == 0
+                    && (marks | marks >> half) >> at & 1 != 0
+            };
+            self.cycles[at] = match cut {
+                true => (Cycles::Undecided, None),
+                false => match fair_cycle(world, archive, may) {
+                    Ok(Some(lasso)) => (Cycles::Found, Some(lasso)),
+                    Ok(None) => (Cycles::None, None),
+                    Err(TooMany) => (Cycles::Undecided, None),
+                },
+            };
+        }
+    }
+
+    /// Lists the fair cycles that were found, each with its goals. That all goals never hold at once is said only if each of
+    /// them has none.
+    pub(in crate::explore) fn lassos<'a>(
+        &'a self,
+        book: &'a Book,
+    ) -> impl Iterator<Item = (&'a [usize], &'a Lasso)> {
+        let targets = book.targets().iter().zip(&self.cycles);
+        let single = book.targets().iter().zip(&self.cycles);
+        let mut single = single.filter(|(target, _)| target.goals.len() == 1);
+        let any = single.any(|(_, (_, lasso))| lasso.is_some());
+        let told = targets.filter(move |(target, _)| target.goals.len() == 1 || !any);
+        told.filter_map(|(target, (_, lasso))| Some((target.goals.as_slice(), lasso.as_ref()?)))
     }
 
     /// Lists the first dead states. That all goals never hold at once is said only where it comes before that one of them
@@ -334,11 +383,13 @@ impl Classification {
             return Vec::new();
         }
         let mut all: Vec<GoalReport> = Vec::new();
-        for (target, &classes) in book.targets().iter().zip(&self.classes) {
+        let classes = self.classes.iter().zip(&self.cycles);
+        for (target, (&classes, &(cycles, _))) in book.targets().iter().zip(classes) {
             all.push(GoalReport {
                 property: target.name.clone(),
                 kind: Kind::Eventually,
                 standing: Standing::Classified(classes),
+                cycles,
             });
         }
         for (at, (&goal, reached)) in book.sometimes().iter().zip(&self.reached).enumerate() {
@@ -353,6 +404,7 @@ impl Classification {
                 property: world.goals()[goal].name.clone(),
                 kind: Kind::Sometimes,
                 standing,
+                cycles: Cycles::NotAsked,
             });
         }
         all
