@@ -43,7 +43,19 @@ pub(in crate::explore) struct Classification {
     reached: Vec<Option<u32>>,
     /// The `sometimes` goals that are unknown in some state, a bit each.
     perhaps: u32,
+    batch: Batch,
+}
+
+/// How many states are loaded at a time.
+const BATCH: usize = 32;
+
+/// Some states to be looked at.
+#[derive(Debug, Default)]
+struct Batch {
+    /// Their words, one after the other.
     words: Vec<u32>,
+    /// The number of each, its fingerprint, and whether it is expanded.
+    states: Vec<(u32, u64, bool)>,
 }
 
 /// The first dead state of a target.
@@ -113,7 +125,7 @@ impl Classification {
             cycles: vec![(Cycles::NotAsked, None); targets],
             reached: vec![None; book.sometimes().len()],
             perhaps: 0,
-            words: vec![0; archive.width()],
+            batch: Batch::default(),
         }
     }
 
@@ -132,12 +144,13 @@ impl Classification {
     ) -> bool {
         let mut looked = 0;
         while !self.done && looked < steps {
-            if self.first > 0 {
-                self.first -= 1;
-                let number = self.first as u32;
-                looked += self.visit(world, archive, wanted, number, true);
-            } else if let Some(number) = self.todo.pop() {
-                looked += self.visit(world, archive, wanted, number, false);
+            let first = self.first > 0;
+            if self.next_batch(world, archive, wanted.faults) {
+                let batch = std::mem::take(&mut self.batch);
+                for at in 0..batch.states.len() {
+                    looked += self.visit(world, archive, wanted, &batch, at, first);
+                }
+                self.batch = batch;
             } else if self.changed && !self.left.is_empty() {
                 // What was gone through last is the first of the next sweep: so directions alternate, and neither a long
                 // chain of steps to older states nor one to newer states takes a sweep for each.
@@ -150,24 +163,62 @@ impl Classification {
         self.done
     }
 
+    /// Loads the next states of this sweep, and starts to fetch the slots that will be looked at first, so that the misses
+    /// overlap. Tells whether there are any.
+    fn next_batch(&mut self, world: &Space, archive: &Archive<'_>, faults: bool) -> bool {
+        let tables = world.tables();
+        let width = archive.width();
+        self.batch.states.clear();
+        self.batch.words.resize(BATCH * width, 0);
+        let mut hint = 0;
+        for words in self.batch.words.chunks_exact_mut(width) {
+            let number = if self.first > 0 {
+                self.first -= 1;
+                self.first as u32
+            } else if let Some(number) = self.todo.pop() {
+                number
+            } else {
+                break;
+            };
+            let expanded = archive.load_near(number, words, &mut hint);
+            let fingerprint = tables.fingerprint(words);
+            archive.prefetch(fingerprint);
+            self.batch.states.push((number, fingerprint, expanded));
+            // Mostly the first step leads to a state that is known to be alive, and no other is looked at.
+            let mut ranges = words[..width - 1]
+                .iter()
+                .map(|&word| tables.ranges[word as usize]);
+            if let Some(range) = ranges.find(|range| !range.is_unknown() && range.all > 0)
+                && let successor = &tables.successors[range.start as usize]
+                && (successor.reach != Reach::Further || faults)
+                && let rest = fingerprint ^ range.mixed
+                && let Looked::Up(after) = tables.look(words, rest, range.start, successor)
+            {
+                archive.prefetch(after);
+            }
+        }
+        !self.batch.states.is_empty()
+    }
+
     /// Looks at one state and where its steps lead, and returns how many it looked at.
     fn visit(
         &mut self,
         world: &mut Space,
         archive: &Archive<'_>,
         wanted: &mut Wanted,
-        number: u32,
+        batch: &Batch,
+        at: usize,
         first: bool,
     ) -> u64 {
-        let mut words = std::mem::take(&mut self.words);
-        let expanded = archive.load(number, &mut words);
-        let fingerprint = world.tables().fingerprint(&words);
+        let (number, fingerprint, expanded) = batch.states[at];
+        let width = archive.width();
+        let words = &batch.words[at * width..(at + 1) * width];
         let slot = archive.slot(fingerprint).expect("a state was seen");
         let (all, half) = (u64::from(wanted.book.all()), self.marks.half());
         let before = self.marks.of(slot);
         let mut marks = before;
         if first {
-            let judged = wanted.book.judge(world, &words);
+            let judged = wanted.book.judge(world, words);
             for (at, reached) in self.reached.iter_mut().enumerate() {
                 if judged.sometimes >> at & 1 != 0 {
                     *reached = Some(number);
@@ -203,7 +254,6 @@ impl Classification {
         if marks & all != all {
             self.left.push(number);
         }
-        self.words = words;
         looked
     }
 
@@ -254,7 +304,7 @@ impl Classification {
         // A handler has outcomes that nobody looked at: where they lead may be where it recovers.
         let cut = world.transitions().is_truncated();
         let half = self.marks.half();
-        let mut words = std::mem::take(&mut self.words);
+        let mut words = vec![0; archive.width()];
         for &number in &self.left {
             archive.load(number, &mut words);
             let slot = archive.slot(world.tables().fingerprint(&words));
@@ -302,7 +352,6 @@ impl Classification {
         if wanted.cycles {
             self.look_for_cycles(world, archive, wanted, cut);
         }
-        self.words = words;
         for classes in &mut self.classes {
             let known = classes.live + classes.dead + classes.unknown;
             classes.recoverable = archive.len() as u64 - known;

@@ -19,7 +19,7 @@ use hashbrown::{HashMap, HashSet};
 use rustc_hash::FxBuildHasher;
 
 use crate::explore::breadth::Archive;
-use crate::interned::tables::Looked;
+use crate::interned::tables::{Looked, Reach};
 use crate::interned::world::{Space, StepName};
 
 /// How many states that may lie on cycles are looked at.
@@ -104,14 +104,15 @@ impl Part {
         let mut out = Bits::new(archive.slots());
         let mut words = vec![0; archive.width()];
         let mut left: Vec<u32> = Vec::new();
+        let (mut room, mut hint) = (Vec::new(), 0);
         // Last discovered first, since most steps lead to what is discovered later.
         for number in (0..archive.len() as u32).rev() {
-            let expanded = archive.load(number, &mut words);
+            let expanded = archive.load_near(number, &mut words, &mut hint);
             let fingerprint = world.tables().fingerprint(&words);
             let slot = archive.slot(fingerprint).expect("a state was seen");
             let stays = expanded
                 && may(world, &words, slot)
-                && leads_on(world, archive, &out, &words, fingerprint);
+                && leads_on(world, archive, &out, &words, fingerprint, &mut room);
             match stays {
                 true => left.push(number),
                 false => out.set(slot),
@@ -122,7 +123,7 @@ impl Part {
             left.retain(|&number| {
                 archive.load(number, &mut words);
                 let fingerprint = world.tables().fingerprint(&words);
-                let stays = leads_on(world, archive, &out, &words, fingerprint);
+                let stays = leads_on(world, archive, &out, &words, fingerprint, &mut room);
                 if !stays {
                     out.set(archive.slot(fingerprint).expect("a state was seen"));
                 }
@@ -151,7 +152,6 @@ impl Part {
                 let slot = archive.slot(after);
                 let to = slot.and_then(|slot| numbered.get(&slot)).copied();
                 part.edges.push((to.unwrap_or(OUTSIDE), step));
-                false
             });
         }
         part.starts.push(part.edges.len());
@@ -346,33 +346,39 @@ fn leads_on(
     out: &Bits,
     words: &[u32],
     fingerprint: u64,
+    room: &mut Vec<u64>,
 ) -> bool {
+    room.clear();
     each_step(world, words, fingerprint, |_, after| {
-        archive.slot(after).is_some_and(|slot| !out.is_set(slot))
-    })
+        // All are looked up at once, so that the misses overlap: mostly none leads on, and all must be looked at.
+        archive.prefetch(after);
+        room.push(after);
+    });
+    let mut slots = room.iter().map(|&after| archive.slot(after));
+    slots.any(|slot| slot.is_some_and(|slot| !out.is_set(slot)))
 }
 
-/// Shows every step that is no fault, and the fingerprint it leads to, until told that it is enough; tells whether it was.
+/// Shows every step that is no fault, and the fingerprint it leads to.
 #[inline]
-fn each_step(
-    world: &mut Space,
-    words: &[u32],
-    fingerprint: u64,
-    mut enough: impl FnMut(u32, u64) -> bool,
-) -> bool {
+fn each_step(world: &mut Space, words: &[u32], fingerprint: u64, mut see: impl FnMut(u32, u64)) {
     for &word in &words[..words.len() - 1] {
+        let rest = fingerprint ^ world.tables().mixed[word as usize];
         for step in world.successors_of(word) {
-            if world.tables().details[step as usize].fault.is_some() {
+            let tables = world.tables();
+            let successor = &tables.successors[step as usize];
+            // Only steps that reach further can be faults.
+            if successor.reach == Reach::Further && tables.details[step as usize].fault.is_some() {
                 continue;
             }
-            if let Looked::Up(after) = world.look(words, fingerprint, step)
-                && enough(step, after)
-            {
-                return true;
+            let looked = match tables.look(words, rest, step, successor) {
+                Looked::Unknown => world.look(words, fingerprint, step),
+                known => known,
+            };
+            if let Looked::Up(after) = looked {
+                see(step, after);
             }
         }
     }
-    false
 }
 
 /// A bit for every slot.
