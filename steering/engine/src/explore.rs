@@ -344,10 +344,17 @@ impl<S: Service> Search<S> {
         self.walk.found(&self.world, &self.words)
     }
 
-    /// Reports what was found so far. Every path is replayed on plain values first.
+    /// Draws what is left of the [conclusions](Self::conclude) and reports what was found so far. Every path is replayed on plain
+    /// values first.
     pub fn finish(mut self) -> Report<S> {
-        let stop = self.advance(0).unwrap_or(Stop::Caller);
         while !self.conclude(u64::MAX) {}
+        self.finish_as_it_is()
+    }
+
+    /// As [`finish`](Self::finish), but with the conclusions that are drawn already and no others: what is missing is told as
+    /// not judged.
+    pub fn finish_as_it_is(mut self) -> Report<S> {
+        let stop = self.advance(0).unwrap_or(Stop::Caller);
         let counts = self.counts();
         let (mut violations, mut unfit, mut unconfirmed) = (Vec::new(), Vec::new(), 0);
         let mut suspected = Vec::new();
@@ -361,7 +368,14 @@ impl<S: Service> Search<S> {
         }
         let extent = self.walk.extent().filter(|_| stop == Stop::Exhausted);
         let (goals, goal_bytes) = (self.walk.goals(&self.world), self.walk.goal_bytes());
-        let unjudged = self.unjudged();
+        let mut unjudged = self.unjudged();
+        if goals.is_empty() && self.options.strategy.judges_goals() {
+            let left = self.world.goals().iter().map(|goal| Unjudged {
+                property: goal.name.clone(),
+                why: "there was no time to draw conclusions".to_owned(),
+            });
+            unjudged = unjudged.into_iter().chain(left).collect();
+        }
         let transitions = self.world.transitions();
         Report {
             strategy: self.options.strategy,
