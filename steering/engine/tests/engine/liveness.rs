@@ -372,7 +372,7 @@ fn faults_are_no_way_to_recover_unless_they_are_asked_for() {
     assert_eq!(with(true), (1, 1));
 }
 
-/// F-30: whoever prefers one server for ever is never balanced, but could be at any time.
+/// MaceMC §2: whoever prefers one server for ever is never balanced, but could be at any time.
 pub(crate) fn balancer() -> Simulation<Toy> {
     // Value 1 and 2: one of the two servers has one job more; 0: balanced.
     let rules = toy().on(On::Start, [Arm(0)]);
