@@ -440,11 +440,7 @@ impl Last {
         self.number == envelope.number
             && match (&self.place, &envelope.place) {
                 (None, None) => true,
-                (Some(last), Some(this)) => {
-                    last.sequence.wrapping_add(1) == this.sequence
-                        && last.serial == this.serial
-                        && last.incarnation == this.incarnation
-                }
+                (Some(last), Some(this)) => last.is_followed_by(this),
                 _ => false,
             }
     }
@@ -464,6 +460,14 @@ impl Last {
 }
 
 impl Place {
+    /// Tells whether a place is the next of the same channel.
+    #[inline]
+    pub fn is_followed_by(&self, next: &Self) -> bool {
+        self.sequence.wrapping_add(1) == next.sequence
+            && self.serial == next.serial
+            && self.incarnation == next.incarnation
+    }
+
     fn read(input: &mut &[u8]) -> Result<Self, ReadEnvelopeError> {
         let (incarnation, serial) = channel(input)?;
         let sequence = number(input)?;

@@ -3,7 +3,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`strategy`], [`limits`], [`report`] | what is asked of a search and what it answers |
-//! | `exhaustive`, `consequence`, `depth_first`, `random_walk`, `walk` | the strategies, each with its entry in the list |
+//! | `exhaustive`, `consequence`, `portfolio`, `depth_first`, `random_walk`, `walk` | the strategies, each with its entry in the list |
 //! | `breadth` | breadth-first search, the engine's inner loop, on which the first two stand |
 //! | `liveness` | what must come again and again: states are alive, dead or not decided |
 //! | `confirm` | every finding replayed on plain values, and laid out in time |
@@ -27,12 +27,14 @@ mod visited;
 mod consequence;
 mod depth_first;
 mod exhaustive;
+mod portfolio;
 mod random_walk;
 mod walk;
 
-static STRATEGIES: [&Entry; 5] = [
+static STRATEGIES: [&Entry; 6] = [
     &exhaustive::ENTRY,
     &consequence::ENTRY,
+    &portfolio::ENTRY,
     &depth_first::ENTRY,
     &random_walk::ENTRY,
     &walk::ENTRY,
@@ -243,6 +245,11 @@ impl<S: Service> Search<S> {
     /// Returns how far the search is.
     pub fn counts(&self) -> Counts {
         self.walk.counts()
+    }
+
+    /// Tells whether it has looked where its strategy promises to look, and goes on only because there is time left.
+    pub fn has_covered(&self) -> bool {
+        self.walk.has_covered()
     }
 
     /// Lists the properties that had no answer in any state so far, and those that the strategy does not judge.

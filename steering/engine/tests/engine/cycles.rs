@@ -72,7 +72,10 @@ fn has_fair_component<S: Service>(reference: &Reference<S>, goal: &Property<S>) 
     })
 }
 
-fn lasso<S: Service>(report: &Report<S>) -> Option<(&[Step<S>], &[Step<S>])> {
+/// The steps to where a way round begins, and that way.
+type Rounds<'a, S> = (&'a [Step<S>], &'a [Step<S>]);
+
+fn lasso<S: Service>(report: &Report<S>) -> Option<Rounds<'_, S>> {
     report
         .violations
         .iter()
