@@ -110,10 +110,9 @@ mod tests {
             for first in init + 1..5_000 {
                 let (found, asked) = search(init, init > 0, 20_000, false, first);
                 assert_eq!(found, Next::Found(first, Case::C1));
-                assert!(
-                    f64::from(asked) <= 2.0 * (first as f64).log2() + 2.0,
-                    "{first}: {asked}"
-                );
+                // One more where it begins at the start state, which doubling does not leave.
+                let most = 2.0 * (first as f64).log2() + 2.0 + f64::from(u8::from(init == 0));
+                assert!(f64::from(asked) <= most, "{first}: {asked}");
             }
             // Beyond the middle nothing is decided.
             let (found, _) = search(init, false, 1_000, false, 900);
