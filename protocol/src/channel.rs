@@ -421,6 +421,14 @@ impl Succession {
         follows.then_some(rest)
     }
 
+    /// Tells whether the last message said when it was sent, in its sender's numbers. What comes of a sender without any says
+    /// something new each time, since nobody knows what it has heard meanwhile.
+    #[inline]
+    pub fn is_stamped(&self) -> bool {
+        let last = self.last.as_ref();
+        last.is_some_and(|last| last.number != CheckpointNumber::ZERO)
+    }
+
     /// Returns the place of the last message.
     pub fn place(&self) -> Option<Place> {
         self.last?.place

@@ -31,7 +31,7 @@ mod portfolio;
 mod random_walk;
 mod walk;
 
-static STRATEGIES: [&Entry; 6] = [
+static STRATEGIES: &[&Entry] = &[
     &exhaustive::ENTRY,
     &consequence::ENTRY,
     &portfolio::ENTRY,

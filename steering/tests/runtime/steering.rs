@@ -336,6 +336,33 @@ async fn a_25_every_checkpoint_shows_the_receipt_of_what_its_state_has_handled()
 }
 
 #[tokio::test]
+async fn each_word_of_a_sender_without_a_hook_raises_the_past_to_the_present() {
+    let Steered {
+        one,
+        two,
+        mut agent,
+        _socket,
+    } = steered().await;
+    tell_many(&one, Way::Stream, 1).await;
+    until(&two, "the first word", heard(1)).await;
+    for number in [1 << 50, (1 << 50) + 9] {
+        take(&mut agent, number).await;
+        wait_for(&mut agent, number).await;
+        // On the same connection: nothing new is said of it, but the sender may have heard anything by now.
+        let words = two.state().await.expect("it lives").state.heard.len();
+        tell_many(&one, Way::Stream, 1).await;
+        until(&two, "one more word", heard(words + 1)).await;
+        take(&mut agent, number + 1).await;
+        let (content, _) = read(&wait_for(&mut agent, number + 1).await);
+        assert!(
+            content.past.floor().get() >= number,
+            "{:?} at {number}",
+            content.past
+        );
+    }
+}
+
+#[tokio::test]
 async fn both_ends_of_a_connection_have_one_name_in_their_checkpoints() {
     let sockets = [Socket::new(), Socket::new()];
     let one = start(hooked(ONE, &sockets[0]));

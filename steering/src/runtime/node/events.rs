@@ -170,10 +170,11 @@ impl<S: Service> Node<S> {
         let origin = Origin::Stream(key);
         let end = self.streams.end(key).expect("the caller has seen it");
         let peer = end.peer;
-        // While filters are in force, messages are judged one by one, and so they are noted.
-        let follows = end.standing == Standing::Open
-            && end.member
-            && self.hook.as_ref().is_none_or(Hook::is_unfiltered);
+        // While filters are in force, messages are judged one by one, and so they are noted. So are those of a sender without a
+        // hook: whatever it has heard up to now lies in the past with each of them.
+        let is_plain = |hook: &Hook| hook.is_unfiltered() && end.came.is_stamped();
+        let follows =
+            end.standing == Standing::Open && end.member && self.hook.as_ref().is_none_or(is_plain);
         if follows && let Some(content) = end.came.read_next(frame) {
             let place = end.came.place();
             self.counts.segments_received += 1;
