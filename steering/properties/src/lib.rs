@@ -42,6 +42,19 @@
 //! | `sets.intersects(a, b)` | whether some element is in both |
 //! | `sets.equivalent(a, b)` | whether each contains the other |
 //!
+//! # What must always hold, and what must come
+//!
+//! | kind | what it asks | what `check` says |
+//! |---|---|---|
+//! | `always` | it holds in every state | the shortest path to a state in which it does not |
+//! | `eventually` | it holds again and again: from every state it can still come true | how many states are live, recoverable, dead or unknown, and the step into the first dead one; fair cycles that avoid it |
+//! | `sometimes` | it holds in some state | after how many steps, or that it never does, so that whatever is checked of such states is not checked at all |
+//!
+//! An `eventually` may be false for a while, as a ring is while a node joins; it is violated where it can never be true again
+//! without the help of a fault, or where a fair execution goes round for ever without it. Several are also judged as
+//! one that asks for all of them at once. The strategies `exhaustive` and `walk` judge both kinds; every other says in its
+//! verdict that it does not.
+//!
 //! # What is unknown
 //!
 //! An expression that names a node out of view, follows a pointer out of view, or has no answer in CEL (no such key,

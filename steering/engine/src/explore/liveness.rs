@@ -9,6 +9,7 @@
 //! |---|---|
 //! | `book` | which goals hold in a state, judged once per what they see of it |
 //! | `classify` | the classes of all states of an exhaustive search, exactly |
+//! | `marks` | a few bits for every slot of the visited set |
 //! | `cycles` | fair ways round in which a goal never holds although it could |
 //! | `stroll` | random executions with weights by kind of event |
 //! | `critical` | where an execution lost what it owes, by walks |
@@ -19,6 +20,7 @@ mod book;
 mod classify;
 mod critical;
 mod cycles;
+mod marks;
 mod stroll;
 
 pub(super) use ahead::{Ahead, ahead};

@@ -12,7 +12,8 @@ use crate::explore::breadth::Archive;
 use crate::explore::liveness::Wanted;
 use crate::explore::liveness::ahead::{Ahead, ahead};
 use crate::explore::liveness::book::Book;
-use crate::explore::liveness::cycles::{Lasso, TooMany, fair_cycle};
+use crate::explore::liveness::cycles::{Lasso, Part, Trim};
+use crate::explore::liveness::marks::Marks;
 use crate::explore::report::{Classes, Cycles, GoalReport, Standing};
 use crate::interned::tables::{Looked, Reach};
 use crate::interned::world::Space;
@@ -24,6 +25,7 @@ const AHEAD_MAX: usize = 200_000;
 /// The classes of all states, or how far they are known.
 #[derive(Debug)]
 pub(in crate::explore) struct Classification {
+    /// For each target whether it is alive, and in the second half whether it is open.
     marks: Marks,
     /// The states to go through in this sweep, last first; in the first sweep it is all of them.
     todo: Vec<u32>,
@@ -35,6 +37,9 @@ pub(in crate::explore) struct Classification {
     /// Whether the classes are counted, and of how many targets the cycles are known.
     counted: bool,
     cycles_known: usize,
+    /// The states that may lie on cycles, while those are looked for, and the most that it took.
+    trim: Option<Trim>,
+    cycles_bytes: usize,
     done: bool,
     /// By target.
     classes: Vec<Classes>,
@@ -76,56 +81,19 @@ pub(in crate::explore) struct FirstDead {
     pub(in crate::explore) live: Option<Vec<u32>>,
 }
 
-/// What is known of every slot of the visited set: for each target whether it is alive, and whether it is open.
-#[derive(Debug)]
-struct Marks {
-    fields: Vec<u64>,
-    /// The bits of a slot, as a power of two.
-    bits: u32,
-}
-
-impl Marks {
-    fn new(slots: usize, targets: usize) -> Self {
-        let bits = (2 * targets.max(1)).next_power_of_two().ilog2();
-        Self {
-            fields: vec![0; ((slots << bits) >> 6) + 1],
-            bits,
-        }
-    }
-
-    /// Where in a slot's bits the open ones begin.
-    fn half(&self) -> u32 {
-        1 << (self.bits - 1)
-    }
-
-    #[inline]
-    fn of(&self, slot: usize) -> u64 {
-        let at = slot << self.bits;
-        let field = self.fields[at >> 6] >> (at & 63);
-        match self.bits {
-            6 => field,
-            bits => field & ((1 << (1 << bits)) - 1),
-        }
-    }
-
-    #[inline]
-    fn add(&mut self, slot: usize, marks: u64) {
-        let at = slot << self.bits;
-        self.fields[at >> 6] |= marks << (at & 63);
-    }
-}
-
 impl Classification {
     pub(in crate::explore) fn new(archive: &Archive<'_>, book: &Book) -> Self {
         let targets = book.targets().len();
         Self {
-            marks: Marks::new(archive.slots(), targets),
+            marks: Marks::new(archive.slots(), 2 * targets),
             todo: Vec::new(),
             left: Vec::new(),
             first: archive.len(),
             changed: false,
             counted: false,
             cycles_known: 0,
+            trim: None,
+            cycles_bytes: 0,
             done: false,
             classes: vec![Classes::default(); targets],
             dead: vec![None; targets],
@@ -138,7 +106,8 @@ impl Classification {
     }
 
     pub(in crate::explore) fn bytes(&self) -> usize {
-        self.marks.fields.len() * size_of::<u64>()
+        self.marks.bytes()
+            + self.cycles_bytes
             + (self.todo.capacity() + self.left.capacity()) * size_of::<u32>()
     }
 
@@ -169,12 +138,8 @@ impl Classification {
                 self.counted = true;
                 self.done = !wanted.cycles || self.cycles.is_empty();
             } else {
-                // Each target by itself, so that whoever has a clock can look at it.
-                let target = self.cycles_known;
-                self.look_for_cycles(world, archive, wanted, target);
-                self.cycles_known += 1;
+                looked += self.look_for_cycles(world, archive, wanted, steps - looked);
                 self.done = self.cycles_known == self.cycles.len();
-                return self.done;
             }
         }
         self.done
@@ -381,32 +346,53 @@ impl Classification {
         self.todo = Vec::new();
     }
 
+    /// Goes on for about this many steps, and returns how many it took. What is numbered and searched for components is done
+    /// at once.
     fn look_for_cycles(
         &mut self,
         world: &mut Space,
         archive: &Archive<'_>,
         wanted: &mut Wanted,
-        target: usize,
-    ) {
+        steps: u64,
+    ) -> u64 {
         // A handler has outcomes that nobody looked at: what is possible all the way round is not known.
         if world.transitions().is_truncated() {
-            self.cycles[target] = (Cycles::Undecided, None);
-            return;
+            self.cycles.fill((Cycles::Undecided, None));
+            self.cycles_known = self.cycles.len();
+            return 1;
         }
         let half = self.marks.half();
         let (marks, book) = (&self.marks, &mut wanted.book);
+        let all = book.all();
         let may = |world: &mut Space, words: &[u32], slot: usize| {
             let judged = book.judge(world, words);
             let marks = marks.of(slot);
             // Not live for certain, and not dead: alive, or open.
-            (judged.holds | judged.unknown) >> target & 1 == 0
-                && (marks | marks >> half) >> target & 1 != 0
+            !(judged.holds | judged.unknown) & (marks | marks >> half) as u32 & all
         };
-        self.cycles[target] = match fair_cycle(world, archive, may) {
-            Ok(Some(lasso)) => (Cycles::Found, Some(lasso)),
-            Ok(None) => (Cycles::None, None),
-            Err(TooMany) => (Cycles::Undecided, None),
-        };
+        let trim = self.trim.get_or_insert_with(|| Trim::new(archive, all));
+        let (looked, trimmed) = trim.advance(world, archive, may, steps);
+        self.cycles_bytes = self.cycles_bytes.max(trim.bytes());
+        if !trimmed {
+            return looked;
+        }
+        let group = trim.group(self.cycles_known);
+        let part = Part::of(world, archive, trim, &group);
+        self.cycles_bytes = self.cycles_bytes.max(trim.bytes() + part.bytes());
+        for target in group {
+            self.cycles[target] = match trim.is_too_much(target) {
+                true => (Cycles::Undecided, None),
+                false => match part.fair_cycle(world, target) {
+                    Some(lasso) => (Cycles::Found, Some(lasso)),
+                    None => (Cycles::None, None),
+                },
+            };
+            self.cycles_known += 1;
+        }
+        if self.cycles_known == self.cycles.len() {
+            self.trim = None;
+        }
+        looked + part.len() as u64 + 1
     }
 
     /// Lists the fair cycles that were found, each with its goals. That all goals never hold at once is said only if each of
@@ -477,23 +463,5 @@ impl Classification {
             });
         }
         all
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn marks_of_one_slot_do_not_touch_another() {
-        for targets in [0, 1, 2, 3, 5, 16, 32] {
-            let mut marks = Marks::new(100, targets);
-            let all = u64::MAX >> (64 - (1 << marks.bits));
-            marks.add(7, all);
-            marks.add(63, 1);
-            marks.add(64, 2);
-            let read = [6, 7, 8, 62, 63, 64, 65, 99].map(|slot| marks.of(slot));
-            assert_eq!(read, [0, all, 0, 0, 1, 2, 0, 0], "{targets} targets");
-        }
     }
 }

@@ -11,9 +11,15 @@
 //! needed to be fair nor part of a cycle: their allowance only shrinks. Steps that change nothing are no steps in the tables; to
 //! take one changes nothing about a run, and where one is the only way to do an event, that event is not held against it.
 //!
-//! Most states lie on no cycle. They are sorted out first, a bit per slot of the visited set, so that only the rest is numbered.
+//! Most states lie on no cycle. They are sorted out first, for all targets at once, a bit per target and slot of the visited
+//! set ([`Trim`]), so that only the rest is numbered and its edges kept.
+
+mod trim;
+
+pub(super) use trim::Trim;
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use hashbrown::{HashMap, HashSet};
 use rustc_hash::FxBuildHasher;
@@ -22,11 +28,7 @@ use crate::explore::breadth::Archive;
 use crate::interned::tables::{Looked, Reach};
 use crate::interned::world::{Space, StepName};
 
-/// How many states that may lie on cycles are looked at.
-const CYCLE_STATES_MAX: usize = 1_000_000;
 const OUTSIDE: u32 = u32::MAX;
-/// States are sorted out once more if the last time it was one of so many at the least.
-const TRIM_WORTH: usize = 16;
 
 /// A way round that never reaches a target.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -37,41 +39,17 @@ pub(in crate::explore) struct Lasso {
     pub(in crate::explore) round: Vec<u32>,
 }
 
-/// There are more states on cycles than are looked at.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(in crate::explore) struct TooMany;
-
 /// The part of the states in which there are cycles, numbered anew in order of discovery.
 #[derive(Debug, Default)]
-struct Part {
+pub(super) struct Part {
     /// By new number, the old one.
     numbers: Vec<u32>,
+    /// By new number, the targets for which it may lie on a cycle, a bit each.
+    targets: Vec<u32>,
     /// Where the edges of each state start, and at the end how many there are.
     starts: Vec<usize>,
     /// Where each leads, [`OUTSIDE`] if out of the part, and which step it is.
     edges: Vec<(u32, u32)>,
-}
-
-/// Looks for a fair cycle in which `may` holds of every state. Of several it returns the one that was discovered first.
-pub(in crate::explore) fn fair_cycle(
-    world: &mut Space,
-    archive: &Archive<'_>,
-    may: impl FnMut(&mut Space, &[u32], usize) -> bool,
-) -> Result<Option<Lasso>, TooMany> {
-    let part = Part::of(world, archive, may)?;
-    let components = part.components();
-    let mut names = Names::default();
-    let mut best: Option<&Vec<u32>> = None;
-    for component in &components {
-        let is_earlier = best.is_none_or(|best| component[0] < best[0]);
-        if is_earlier && part.is_fair(world, &mut names, component) {
-            best = Some(component);
-        }
-    }
-    Ok(best.map(|component| Lasso {
-        base: part.numbers[component[0] as usize],
-        round: part.round(world, &mut names, component),
-    }))
 }
 
 /// Steps by what they are, whatever state they are taken in.
@@ -97,71 +75,77 @@ impl Names {
 }
 
 impl Part {
-    /// Sorts out what lies on no cycle, and numbers the rest.
-    fn of(
+    /// Numbers what is left for some targets, and keeps its edges.
+    pub(super) fn of(
         world: &mut Space,
         archive: &Archive<'_>,
-        mut may: impl FnMut(&mut Space, &[u32], usize) -> bool,
-    ) -> Result<Self, TooMany> {
-        let mut out = Bits::new(archive.slots());
+        trim: &Trim,
+        group: &Range<usize>,
+    ) -> Self {
+        let mut part = Self::default();
+        let wanted = group.clone().filter(|&target| !trim.is_too_much(target));
+        let wanted = wanted.fold(0, |wanted, target| wanted | 1_u32 << target);
+        let mut ranks = Ranks::new(archive.slots());
+        let mut slots = Vec::new();
         let mut words = vec![0; archive.width()];
-        let mut left: Vec<u32> = Vec::new();
-        let (mut room, mut hint) = (Vec::new(), 0);
-        // Last discovered first, since most steps lead to what is discovered later.
-        for number in (0..archive.len() as u32).rev() {
-            let expanded = archive.load_near(number, &mut words, &mut hint);
-            let fingerprint = world.tables().fingerprint(&words);
-            let slot = archive.slot(fingerprint).expect("a state was seen");
-            let stays = expanded
-                && may(world, &words, slot)
-                && leads_on(world, archive, &out, &words, fingerprint, &mut room);
-            match stays {
-                true => left.push(number),
-                false => out.set(slot),
+        let mut hint = 0;
+        if wanted != 0 {
+            for number in trim.left() {
+                archive.load_near(number, &mut words, &mut hint);
+                let slot = archive.slot(world.tables().fingerprint(&words));
+                let slot = slot.expect("a state was seen");
+                let targets = trim.stays(slot) & wanted;
+                if targets != 0 {
+                    part.numbers.push(number);
+                    part.targets.push(targets);
+                    ranks.bits.set(slot);
+                    slots.push(slot);
+                }
             }
         }
-        // Forth and back, as long as it is worth while: what is left over is only more to number.
-        let mut before = usize::MAX;
-        while left.len() < before - before / TRIM_WORTH {
-            before = left.len();
-            left.reverse();
-            left.retain(|&number| {
-                archive.load_near(number, &mut words, &mut hint);
-                let fingerprint = world.tables().fingerprint(&words);
-                let stays = leads_on(world, archive, &out, &words, fingerprint, &mut room);
-                if !stays {
-                    out.set(archive.slot(fingerprint).expect("a state was seen"));
-                }
-                stays
-            });
-        }
-        if left.len() > CYCLE_STATES_MAX {
-            return Err(TooMany);
-        }
-        left.sort_unstable();
-        let mut numbered: HashMap<usize, u32, FxBuildHasher> = HashMap::default();
-        for (at, &number) in left.iter().enumerate() {
-            archive.load(number, &mut words);
-            let slot = archive.slot(world.tables().fingerprint(&words));
-            numbered.insert(slot.expect("a state was seen"), at as u32);
-        }
-        let mut part = Self::default();
-        for &number in &left {
+        ranks.settle(&slots);
+        let mut room: Vec<(u32, u64)> = Vec::new();
+        for &number in &part.numbers {
             part.starts.push(part.edges.len());
-            archive.load(number, &mut words);
+            archive.load_near(number, &mut words, &mut hint);
             let fingerprint = world.tables().fingerprint(&words);
             each_step(world, &words, fingerprint, |step, after| {
-                let slot = archive.slot(after);
-                let to = slot.and_then(|slot| numbered.get(&slot)).copied();
-                part.edges.push((to.unwrap_or(OUTSIDE), step));
+                archive.prefetch(after);
+                room.push((step, after));
             });
+            for (step, after) in room.drain(..) {
+                let to = archive.slot(after).and_then(|slot| ranks.of(slot));
+                part.edges.push((to.unwrap_or(OUTSIDE), step));
+            }
         }
         part.starts.push(part.edges.len());
-        part.numbers = left;
-        Ok(part)
+        part
     }
 
-    fn len(&self) -> usize {
+    pub(super) fn bytes(&self) -> usize {
+        (self.numbers.capacity() + self.targets.capacity()) * size_of::<u32>()
+            + self.starts.capacity() * size_of::<usize>()
+            + self.edges.capacity() * size_of::<(u32, u32)>()
+    }
+
+    /// Looks for a fair cycle that avoids a target. Of several it returns the one that was discovered first.
+    pub(super) fn fair_cycle(&self, world: &Space, target: usize) -> Option<Lasso> {
+        let components = self.components(target);
+        let mut names = Names::default();
+        let mut best: Option<&Vec<u32>> = None;
+        for component in &components {
+            let is_earlier = best.is_none_or(|best| component[0] < best[0]);
+            if is_earlier && self.is_fair(world, &mut names, component) {
+                best = Some(component);
+            }
+        }
+        best.map(|component| Lasso {
+            base: self.numbers[component[0] as usize],
+            round: self.round(world, &mut names, component),
+        })
+    }
+
+    pub(super) fn len(&self) -> usize {
         self.numbers.len()
     }
 
@@ -170,10 +154,11 @@ impl Part {
         &self.edges[self.starts[state]..self.starts[state + 1]]
     }
 
-    /// Lists the strongly connected components that have a cycle, the states of each in order of discovery (Tarjan, without
-    /// recursion).
-    fn components(&self) -> Vec<Vec<u32>> {
+    /// Lists the strongly connected components that avoid a target and have a cycle, the states of each in order of discovery
+    /// (Tarjan, without recursion).
+    fn components(&self, target: usize) -> Vec<Vec<u32>> {
         const UNSEEN: u32 = u32::MAX;
+        let is_in = |state: u32| self.targets[state as usize] >> target & 1 != 0;
         let mut order = vec![UNSEEN; self.len()];
         let mut low = vec![0; self.len()];
         let mut open = vec![false; self.len()];
@@ -181,7 +166,7 @@ impl Part {
         let mut count = 0;
         let mut found = Vec::new();
         for root in 0..self.len() as u32 {
-            if order[root as usize] != UNSEEN {
+            if !is_in(root) || order[root as usize] != UNSEEN {
                 continue;
             }
             calls.push((root, 0));
@@ -198,7 +183,7 @@ impl Part {
                 while at < edges.len() && deeper.is_none() {
                     let (to, _) = edges[at];
                     at += 1;
-                    if to == OUTSIDE {
+                    if to == OUTSIDE || !is_in(to) {
                         continue;
                     }
                     if order[to as usize] == UNSEEN {
@@ -341,25 +326,6 @@ impl Part {
     }
 }
 
-/// Tells whether some step leads to a state that is not sorted out.
-fn leads_on(
-    world: &mut Space,
-    archive: &Archive<'_>,
-    out: &Bits,
-    words: &[u32],
-    fingerprint: u64,
-    room: &mut Vec<u64>,
-) -> bool {
-    room.clear();
-    each_step(world, words, fingerprint, |_, after| {
-        // All are looked up at once, so that the misses overlap: mostly none leads on, and all must be looked at.
-        archive.prefetch(after);
-        room.push(after);
-    });
-    let mut slots = room.iter().map(|&after| archive.slot(after));
-    slots.any(|slot| slot.is_some_and(|slot| !out.is_set(slot)))
-}
-
 /// Shows every step that is no fault, and the fingerprint it leads to.
 #[inline]
 fn each_step(world: &mut Space, words: &[u32], fingerprint: u64, mut see: impl FnMut(u32, u64)) {
@@ -398,5 +364,49 @@ impl Bits {
 
     fn is_set(&self, at: usize) -> bool {
         self.0[at >> 6] >> (at & 63) & 1 != 0
+    }
+}
+
+/// The numbers of some slots.
+#[derive(Debug)]
+struct Ranks {
+    bits: Bits,
+    /// By field of bits: how many are set before it.
+    before: Vec<u32>,
+    /// By how many are set before it, the number of a slot.
+    numbers: Vec<u32>,
+}
+
+impl Ranks {
+    fn new(count: usize) -> Self {
+        Self {
+            bits: Bits::new(count),
+            before: Vec::new(),
+            numbers: Vec::new(),
+        }
+    }
+
+    /// Numbers the slots that are set, in the order in which they are given.
+    fn settle(&mut self, slots: &[usize]) {
+        let mut count = 0;
+        for field in &self.bits.0 {
+            self.before.push(count);
+            count += field.count_ones();
+        }
+        self.numbers = vec![0; slots.len()];
+        for (number, &slot) in slots.iter().enumerate() {
+            let rank = self.rank(slot);
+            self.numbers[rank] = number as u32;
+        }
+    }
+
+    fn rank(&self, slot: usize) -> usize {
+        let below = self.bits.0[slot >> 6] & ((1 << (slot & 63)) - 1);
+        (self.before[slot >> 6] + below.count_ones()) as usize
+    }
+
+    fn of(&self, slot: usize) -> Option<u32> {
+        let is_set = self.bits.is_set(slot);
+        is_set.then(|| self.numbers[self.rank(slot)])
     }
 }
