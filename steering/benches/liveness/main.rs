@@ -14,8 +14,8 @@ use paxos::{Bugs, Paxos, scenarios};
 use randtree::RandTree;
 use scry::explore::{Settings, Standing};
 use scry::properties::{PropertyFile, Schema};
-use scry::{Limits, Options, Program, Property, Request, Search, Service, Simulation, Strategy};
 use scry::property::View;
+use scry::{Limits, Options, Program, Property, Request, Search, Service, Simulation, Strategy};
 use serde_json::{Value, json};
 
 const RANDTREE: &str = include_str!("../../../examples/randtree/properties.toml");
@@ -132,7 +132,7 @@ fn randtree() -> anyhow::Result<Simulation<RandTree>> {
     let request = Request {
         bugs: &BTreeSet::new(),
         nodes: None,
-        options: &randtree::Options::default(),
+        options: &Default::default(),
     };
     let system = (scenario.build)(&request).map_err(anyhow::Error::msg)?;
     Ok(system.start()?.0)
@@ -200,7 +200,11 @@ fn classify<S: Service>(
     for goal in &report.goals {
         if let Standing::Classified(it) = goal.standing {
             let all = it.live + it.recoverable + it.dead + it.unknown;
-            ensure!(all == report.states, "{}: not every state has a class", goal.property);
+            ensure!(
+                all == report.states,
+                "{}: not every state has a class",
+                goal.property
+            );
         }
     }
     Ok(Classified {
