@@ -128,7 +128,9 @@ fn chosen() -> Property<Paxos> {
 
 fn randtree() -> anyhow::Result<Simulation<RandTree>> {
     let mut known = RandTree::scenarios().into_iter();
-    let scenario = known.find(|it| it.name == "r1").context("no scenario r1")?;
+    let scenario = known
+        .find(|it| it.name == "fresh")
+        .context("no scenario fresh")?;
     let request = Request {
         bugs: &BTreeSet::new(),
         nodes: None,
