@@ -79,10 +79,12 @@ pub(crate) struct Judged {
 }
 
 impl<S: Service> Referee<S> {
-    /// Makes a referee who goes by the service's own properties.
+    /// Makes a referee who goes by the service's own properties of every state.
     pub(crate) fn new() -> Self {
+        let mut properties = S::properties();
+        properties.retain(Property::is_always);
         Self {
-            properties: S::properties(),
+            properties,
             nodes: BTreeMap::new(),
             queue: VecDeque::new(),
             broken_since: BTreeMap::new(),

@@ -3,8 +3,9 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`strategy`], [`limits`], [`report`] | what is asked of a search and what it answers |
-//! | `exhaustive`, `consequence`, `portfolio`, `depth_first`, `random_walk` | the strategies, each with its entry in the list |
+//! | `exhaustive`, `consequence`, `portfolio`, `depth_first`, `random_walk`, `walk` | the strategies, each with its entry in the list |
 //! | `breadth` | breadth-first search, the engine's inner loop, on which the first two stand |
+//! | `liveness` | what must come again and again: states are alive, dead or not decided |
 //! | `confirm` | every finding replayed on plain values, and laid out in time |
 //! | `shortest` | findings of strategies that do not go nearest first |
 //! | `visited`, `lineage`, `frontier` | what is kept of a state: its fingerprint, its origin, and until it is expanded its words |
@@ -15,6 +16,7 @@ mod frontier;
 mod lasting;
 pub mod limits;
 mod lineage;
+mod liveness;
 mod processor;
 pub mod report;
 mod shortest;
@@ -27,6 +29,7 @@ mod depth_first;
 mod exhaustive;
 mod portfolio;
 mod random_walk;
+mod walk;
 
 static STRATEGIES: &[&Entry] = &[
     &exhaustive::ENTRY,
@@ -34,10 +37,15 @@ static STRATEGIES: &[&Entry] = &[
     &portfolio::ENTRY,
     &depth_first::ENTRY,
     &random_walk::ENTRY,
+    &walk::ENTRY,
 ];
 
 pub use limits::{Limits, Stop};
-pub use report::{Report, Unfit, Violation};
+pub use liveness::Case;
+pub use report::{
+    ALL_AT_ONCE, Classes, Cycles, Dead, GoalReport, How, Proof, Report, STEPS_SHOWN, Standing,
+    Suspicion, Unfit, Violation, Walked,
+};
 pub use strategy::{Settings, Strategy};
 
 use std::cell::{Cell, RefCell};
@@ -46,13 +54,14 @@ use std::collections::BTreeMap;
 use scry_protocol::NodeId;
 
 use crate::explore::confirm::Confirmed;
+use crate::explore::liveness::GOALS_MAX;
 use crate::explore::strategy::{Entry, Found, Plan, SettingError, Walk};
 use crate::interned::allowance::AllowanceTooLarge;
 use crate::interned::judge::Unjudged;
 use crate::interned::transitions::{Executor, Typed};
 use crate::interned::world::World;
 use crate::model::simulation::Simulation;
-use crate::property::Property;
+use crate::property::{Kind, Property};
 use crate::service::Service;
 use crate::timing::Clock;
 use crate::timing::find::Settled;
@@ -87,6 +96,14 @@ pub enum SearchError {
         strategy: Strategy,
         /// The threads that were asked for.
         threads: usize,
+    },
+    /// There are more goals than can be judged at once.
+    #[error("a search judges at most {GOALS_MAX} `{kind}` properties, not {count}", kind = kind.as_str())]
+    Goals {
+        /// Of which kind.
+        kind: Kind,
+        /// How many there are.
+        count: usize,
     },
     /// There is nobody to do it.
     #[error("a search needs at least one thread")]
@@ -175,6 +192,13 @@ impl<S: Service> Search<S> {
         }
         strategy.check(&settings)?;
         let (mut world, words) = World::of(start, properties)?;
+        for kind in [Kind::Eventually, Kind::Sometimes] {
+            let of_kind = world.goals().iter().filter(|goal| goal.kind == kind);
+            let count = of_kind.count();
+            if count > GOALS_MAX {
+                return Err(SearchError::Goals { kind, count });
+            }
+        }
         let plan = Plan {
             limits,
             threads,
@@ -205,6 +229,13 @@ impl<S: Service> Search<S> {
         }
     }
 
+    /// Draws the conclusions for which the search must be at rest, as far as about this many steps go, and tells whether
+    /// all are drawn: whether `eventually` properties can still come true in each state that was found. A search that is
+    /// continued forgets them. [`finish`](Self::finish) draws what is left of them; whoever has a clock does it bit by bit before.
+    pub fn conclude(&mut self, steps: u64) -> bool {
+        self.walk.conclude(&mut self.world, steps)
+    }
+
     /// Goes on to the end and reports.
     pub fn run(mut self) -> Report<S> {
         while self.advance(u64::MAX).is_none() {}
@@ -221,9 +252,19 @@ impl<S: Service> Search<S> {
         self.walk.has_covered()
     }
 
-    /// Lists the properties that had no answer in any state so far.
+    /// Lists the properties that had no answer in any state so far, and those that the strategy does not judge.
     pub fn unjudged(&self) -> Vec<Unjudged> {
-        self.world.transitions().unjudged()
+        let strategy = self.options.strategy;
+        let judged = strategy.judges_goals();
+        let mut all = self.world.transitions().unjudged(judged);
+        if !judged {
+            let left = self.world.goals().iter().map(|goal| Unjudged {
+                property: goal.name.clone(),
+                why: format!("{strategy} judges no `{}` properties", goal.kind.as_str()),
+            });
+            all.extend(left);
+        }
+        all
     }
 
     /// Lists the properties of which judgements were cut off because they took too many steps, with how many.
@@ -285,7 +326,8 @@ impl<S: Service> Search<S> {
                 match self.confirm(at, found) {
                     Confirmed::Violation(violation) => news.violations.push(*violation),
                     Confirmed::Unreplayed => news.unconfirmed += 1,
-                    Confirmed::Unfit(_) => {}
+                    // What is only suspected is nothing to act on: it is told at the end.
+                    Confirmed::Unfit(_) | Confirmed::Suspicion(_) => {}
                 }
             }
         }
@@ -297,7 +339,7 @@ impl<S: Service> Search<S> {
         let (mut unconfirmed, mut unfit) = (0, Vec::new());
         for (at, found) in self.all_found().iter().enumerate() {
             match self.confirm(at, found) {
-                Confirmed::Violation(_) => {}
+                Confirmed::Violation(_) | Confirmed::Suspicion(_) => {}
                 Confirmed::Unreplayed => unconfirmed += 1,
                 Confirmed::Unfit(one) => unfit.push(one),
             }
@@ -309,19 +351,38 @@ impl<S: Service> Search<S> {
         self.walk.found(&self.world, &self.words)
     }
 
-    /// Reports what was found so far. Every path is replayed on plain values first.
+    /// Draws what is left of the [conclusions](Self::conclude) and reports what was found so far. Every path is replayed on plain
+    /// values first.
     pub fn finish(mut self) -> Report<S> {
+        while !self.conclude(u64::MAX) {}
+        self.finish_as_it_is()
+    }
+
+    /// As [`finish`](Self::finish), but with the conclusions that are drawn already and no others: what is missing is told as
+    /// not judged.
+    pub fn finish_as_it_is(mut self) -> Report<S> {
         let stop = self.advance(0).unwrap_or(Stop::Caller);
         let counts = self.counts();
         let (mut violations, mut unfit, mut unconfirmed) = (Vec::new(), Vec::new(), 0);
+        let mut suspected = Vec::new();
         for (at, found) in self.all_found().iter().enumerate() {
             match self.confirm(at, found) {
                 Confirmed::Violation(violation) => violations.push(*violation),
                 Confirmed::Unreplayed => unconfirmed += 1,
                 Confirmed::Unfit(one) => unfit.push(one),
+                Confirmed::Suspicion(one) => suspected.push(*one),
             }
         }
         let extent = self.walk.extent().filter(|_| stop == Stop::Exhausted);
+        let (goals, goal_bytes) = (self.walk.goals(&self.world), self.walk.goal_bytes());
+        let mut unjudged = self.unjudged();
+        if goals.is_empty() && self.options.strategy.judges_goals() {
+            let left = self.world.goals().iter().map(|goal| Unjudged {
+                property: goal.name.clone(),
+                why: "there was no time to draw conclusions".to_owned(),
+            });
+            unjudged = unjudged.into_iter().chain(left).collect();
+        }
         let transitions = self.world.transitions();
         Report {
             strategy: self.options.strategy,
@@ -336,9 +397,12 @@ impl<S: Service> Search<S> {
             node_states: self.world.node_states(),
             violations,
             unconfirmed,
-            unjudged: transitions.unjudged(),
+            unjudged,
             cut_off: transitions.cut_off(),
             unfit,
+            goals,
+            goal_bytes,
+            suspected,
         }
     }
 }

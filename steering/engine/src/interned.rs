@@ -24,6 +24,6 @@ pub mod tables;
 pub mod transitions;
 pub mod world;
 
-pub use judge::{Finding, PANIC_PROPERTY, Unjudged};
+pub use judge::{Finding, Goal, PANIC_PROPERTY, Unjudged};
 pub use transitions::{Executor, Filters, Referee, Transitions, Typed};
 pub use world::{Space, StepIds, World};

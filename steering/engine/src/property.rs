@@ -1,4 +1,7 @@
-//! Properties: what must hold in every state, declared by shape so that the engine can remember what it has judged.
+//! Properties: what must hold, declared by shape so that the engine can remember what it has judged.
+//!
+//! A property says something of one state. Its [`Kind`] says in which states it must hold: in every one, again and again,
+//! or in one at least.
 //!
 //! A property sees nodes, never the network (E-10). By its shape it is judged once per local state, once per pair of
 //! projected values, or once per tuple of projected values, however many global states contain them.
@@ -72,9 +75,33 @@ pub enum Judgement {
     Unknown,
 }
 
-/// Something that must hold in every state.
+/// In which states a property must hold (B-2).
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub enum Kind {
+    /// In every state: safety.
+    #[default]
+    Always,
+    /// Again and again, for ever: liveness.
+    Eventually,
+    /// In some state that can be reached: else what is checked never comes to what it is about.
+    Sometimes,
+}
+
+impl Kind {
+    /// Returns the word for it, which is also its key in a property file.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Always => "always",
+            Self::Eventually => "eventually",
+            Self::Sometimes => "sometimes",
+        }
+    }
+}
+
+/// Something that must hold, by default in every state.
 pub struct Property<S: Service> {
     name: String,
+    kind: Kind,
     shape: Shape<S>,
     explain: Option<Explain<S>>,
     apart: Option<TellApart<S>>,
@@ -181,12 +208,33 @@ impl<S: Service> Property<S> {
     pub fn of_shape(name: impl Into<String>, shape: Shape<S>) -> Self {
         Self {
             name: name.into(),
+            kind: Kind::Always,
             shape,
             explain: None,
             apart: None,
             limit: None,
             unchanged: None,
         }
+    }
+
+    /// Makes it a property that must hold again and again: from every state that can be reached, one must be reachable in
+    /// which it holds (B-3).
+    #[must_use]
+    pub fn eventually(self) -> Self {
+        self.of_kind(Kind::Eventually)
+    }
+
+    /// Makes it a property that must hold in some state that can be reached.
+    #[must_use]
+    pub fn sometimes(self) -> Self {
+        self.of_kind(Kind::Sometimes)
+    }
+
+    /// Makes it a property of a kind.
+    #[must_use]
+    pub fn of_kind(mut self, kind: Kind) -> Self {
+        self.kind = kind;
+        self
     }
 
     /// Adds the bound that its judgements keep to.
@@ -282,6 +330,7 @@ impl<S: Service> Property<S> {
         });
         Self {
             name: self.name,
+            kind: self.kind,
             shape,
             explain,
             apart,
@@ -294,6 +343,16 @@ impl<S: Service> Property<S> {
     /// Returns the name: a sentence that says what holds.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Returns in which states it must hold.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// Tells whether it must hold in every state, so that one state can break it.
+    pub fn is_always(&self) -> bool {
+        self.kind == Kind::Always
     }
 
     /// Returns the shape.
@@ -541,6 +600,7 @@ impl<S: Service> Clone for Property<S> {
         };
         Self {
             name: self.name.clone(),
+            kind: self.kind,
             shape,
             explain: self.explain.clone(),
             apart: self.apart.clone(),
@@ -554,6 +614,7 @@ impl<S: Service> fmt::Debug for Property<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Property")
             .field("name", &self.name)
+            .field("kind", &self.kind)
             .field("shape", &self.shape)
             .finish_non_exhaustive()
     }

@@ -9,6 +9,7 @@ use toml::de::{DeTable, DeValue};
 
 use crate::diagnostic::{Complaint, Diagnostics};
 use crate::syntax::{self, Syntax};
+use scry_engine::property::Kind;
 
 /// How many bytes a property file may have.
 pub const FILE_BYTES_MAX: usize = 256 << 10;
@@ -17,14 +18,17 @@ pub const PROPERTIES_MAX: usize = 1024;
 /// How many bytes the name of a property may have.
 pub const NAME_BYTES_MAX: usize = 256;
 
-const KEYS: [&str; 6] = [
+const KEYS: [&str; 7] = [
     "name",
     "always",
     "eventually",
+    "sometimes",
     "mode",
     "description",
     "steps",
 ];
+/// The keys that introduce what must hold.
+const KINDS: [Kind; 3] = [Kind::Always, Kind::Eventually, Kind::Sometimes];
 const MODES: [&str; 3] = ["off", "audit", "steer"];
 
 /// A property file whose expressions are read but not yet held against a service.
@@ -33,15 +37,6 @@ pub struct PropertyFile {
     name: String,
     source: String,
     entries: Vec<Entry>,
-}
-
-/// Whether a property must hold in every state or again and again (B-2).
-#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub enum Kind {
-    /// `always`: safety, it must hold in every state.
-    Always,
-    /// `eventually`: liveness, it must hold infinitely often.
-    Eventually,
 }
 
 /// What may be done about a predicted violation of a property. The lower of this and the global mode wins.
@@ -223,7 +218,7 @@ impl<'s> Reading<'s> {
             self.complain(Complaint::new(0..0, message).help(help));
         } else if count == 0 && self.diagnostics.is_empty() {
             let complaint = Complaint::new(0..0, "this file holds no property")
-                .help("write `[[property]]` with a `name` and an `always` or an `eventually`");
+                .help("write `[[property]]` with a `name` and an `always`, an `eventually` or a `sometimes`");
             self.complain(complaint);
         }
         entries
@@ -262,21 +257,22 @@ impl<'s> Reading<'s> {
             .map(Cow::into_owned);
         let mode = table.get("mode").and_then(|value| self.mode(value));
         let steps = table.get("steps").and_then(|value| self.steps(value));
-        if let (Some(_), Some(second)) = (table.get("always"), table.get("eventually")) {
-            self.complain(
-                Complaint::new(
-                    second.span(),
-                    "a property is either `always` or `eventually`",
-                )
-                .help("write two properties"),
-            );
-            return None;
-        }
-        let formula = match (table.get("always"), table.get("eventually")) {
-            (Some(value), _) => Some((Kind::Always, self.formula("always", value)?)),
-            (None, Some(value)) => Some((Kind::Eventually, self.formula("eventually", value)?)),
-            (None, None) if named.is_none() || is_misspelt || !is_toml => return None,
-            (None, None) => None,
+        let said = KINDS.map(|kind| Some((kind, table.get(kind.as_str())?)));
+        let mut said = said.into_iter().flatten();
+        let formula = match (said.next(), said.next()) {
+            (Some(_), Some((_, second))) => {
+                self.complain(
+                    Complaint::new(
+                        second.span(),
+                        "a property is either `always`, `eventually` or `sometimes`",
+                    )
+                    .help("write two properties"),
+                );
+                return None;
+            }
+            (Some((kind, value)), None) => Some((kind, self.formula(kind.as_str(), value)?)),
+            (None, _) if named.is_none() || is_misspelt || !is_toml => return None,
+            (None, _) => None,
         };
         // Without a name the file is refused already, but its expression is still checked.
         let (name, name_span) = named.unwrap_or_default();
@@ -466,16 +462,6 @@ fn skip_continuation(rest: &str) -> &str {
     }
 }
 
-impl Kind {
-    /// Returns the key that introduces it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Always => "always",
-            Self::Eventually => "eventually",
-        }
-    }
-}
-
 impl Mode {
     /// Returns the word for it.
     pub fn as_str(self) -> &'static str {
@@ -519,5 +505,17 @@ mod tests {
         assert_eq!(x.description.as_deref(), Some("why"));
         assert_eq!(x.formula.as_ref().unwrap().0, Kind::Eventually);
         assert!(y.formula.is_none());
+    }
+
+    #[test]
+    fn each_kind_has_its_key_and_a_property_has_one_kind() {
+        for kind in KINDS {
+            let source = format!("[[property]]\nname = 'x'\n{} = 'a'", kind.as_str());
+            let file = PropertyFile::parse("f", source.as_bytes()).unwrap();
+            assert_eq!(file.entries()[0].formula.as_ref().unwrap().0, kind);
+            let other = KINDS.into_iter().find(|&other| other != kind).unwrap();
+            let source = format!("{source}\n{} = 'a'", other.as_str());
+            assert!(PropertyFile::parse("f", source.as_bytes()).is_err());
+        }
     }
 }

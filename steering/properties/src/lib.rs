@@ -13,6 +13,10 @@
 //! steps       = 5000000          # how many steps a judgement may take; 1000000 without it, 0 for no limit
 //!
 //! [[property]]
+//! name      = "somebody leads"
+//! sometimes = "nodes.exists(n, n.leads)"   # in one state at least, or else the check is about nothing
+//!
+//! [[property]]
 //! name = "quorums intersect"     # without an expression: switches on the property of this name in Rust
 //! ```
 //!
@@ -37,6 +41,19 @@
 //! | `sets.contains(a, b)` | whether all elements of `b` are in `a` |
 //! | `sets.intersects(a, b)` | whether some element is in both |
 //! | `sets.equivalent(a, b)` | whether each contains the other |
+//!
+//! # What must always hold, and what must come
+//!
+//! | kind | what it asks | what `check` says |
+//! |---|---|---|
+//! | `always` | it holds in every state | the shortest path to a state in which it does not |
+//! | `eventually` | it holds again and again: from every state it can still come true | how many states are live, recoverable, dead or unknown, and the step into the first dead one; fair cycles that avoid it |
+//! | `sometimes` | it holds in some state | after how many steps, or that it never does, so that whatever is checked of such states is not checked at all |
+//!
+//! An `eventually` may be false for a while, as a ring is while a node joins; it is violated where it can never be true again
+//! without the help of a fault, or where a fair execution goes round for ever without it. Several are also judged as
+//! one that asks for all of them at once. The strategies `exhaustive` and `walk` judge both kinds; every other says in its
+//! verdict that it does not.
 //!
 //! # What is unknown
 //!
@@ -106,9 +123,10 @@ mod value;
 pub use check::call::EXPRESSION_MACROS_MAX;
 pub use cost::STEPS_MAX;
 pub use diagnostic::{Complaint, DIAGNOSTICS_MAX, Diagnostic, Diagnostics, closest};
-pub use file::{FILE_BYTES_MAX, Kind, Mode, NAME_BYTES_MAX, PROPERTIES_MAX, PropertyFile};
+pub use file::{FILE_BYTES_MAX, Mode, NAME_BYTES_MAX, PROPERTIES_MAX, PropertyFile};
 pub use scan::{EXPRESSION_BRACKETS_MAX, EXPRESSION_BYTES_MAX, EXPRESSION_TOKENS_MAX};
 pub use schema::{FieldType, Schema};
+pub use scry_engine::property::Kind;
 pub use set::goals_from_text;
 pub use set::{CompiledProperty, Predicate, PropertySet, from_text};
 pub use syntax::EXPRESSION_DEPTH_MAX;

@@ -10,13 +10,12 @@ use crate::compile::{Frame, compile_asserted};
 use crate::cost::{self, STEPS_MAX};
 use crate::diagnostic::{Complaint, Diagnostics};
 use crate::explain::{all_broken, explain};
-use crate::file::{Entry, Formula, Kind, Mode, PropertyFile};
+use crate::file::{Entry, Formula, Mode, PropertyFile};
 use crate::judge::{Reader, shape_of};
 use crate::schema::Schema;
 use crate::term::{Term, Variable};
 use crate::value::Value;
-use scry_engine::property::StepLimit;
-use scry_engine::property::{Judgement, Property, Scope, View};
+use scry_engine::property::{Judgement, Kind, Property, Scope, StepLimit, View};
 use scry_engine::service::Service;
 
 use scry_protocol::NodeId;
@@ -28,6 +27,8 @@ pub struct PropertySet<S: Service> {
     pub always: Vec<CompiledProperty<S>>,
     /// What must hold again and again, in the order of the file.
     pub eventually: Vec<CompiledProperty<S>>,
+    /// What must hold in some state, in the order of the file.
+    pub sometimes: Vec<CompiledProperty<S>>,
 }
 
 /// One compiled property.
@@ -62,8 +63,8 @@ type TellingApart<S> = dyn Fn(Scope, &[View<'_, S>]) -> BTreeSet<String> + Send 
 impl PropertyFile {
     /// Reads a file and compiles it for a service, reporting all that is wrong with it at once.
     ///
-    /// `registered` are the properties the service has in Rust: an entry with a name and neither `always` nor
-    /// `eventually` switches on the one of that name.
+    /// `registered` are the properties the service has in Rust: an entry with a name and neither `always`,
+    /// `eventually` nor `sometimes` switches on the one of that name.
     ///
     /// # Errors
     ///
@@ -100,6 +101,7 @@ impl PropertyFile {
         let mut set = PropertySet {
             always: Vec::new(),
             eventually: Vec::new(),
+            sometimes: Vec::new(),
         };
         for entry in self.entries() {
             let rule = match &entry.formula {
@@ -108,8 +110,11 @@ impl PropertyFile {
                     .map_err(|complaint| vec![complaint]),
             };
             match rule {
-                Ok(rule) if rule.kind == Kind::Always => set.always.push(rule),
-                Ok(rule) => set.eventually.push(rule),
+                Ok(rule) => match rule.kind {
+                    Kind::Always => set.always.push(rule),
+                    Kind::Eventually => set.eventually.push(rule),
+                    Kind::Sometimes => set.sometimes.push(rule),
+                },
                 Err(complaints) => complaints
                     .into_iter()
                     .for_each(|complaint| diagnostics.push(complaint)),
@@ -123,15 +128,17 @@ impl PropertyFile {
     }
 }
 
-/// Compiles the text of a property file for a service, and lists what must hold in every state. An empty text stands
-/// for the properties the service brings along.
+/// Compiles the text of a property file for a service, and lists what must hold in every state, and nothing else: this is
+/// for whoever judges one state at a time. An empty text stands for the properties the service brings along.
 ///
 /// # Errors
 ///
 /// Everything that is wrong with the text, for people.
 pub fn from_text<S: Service>(text: &str) -> Result<Vec<Property<S>>, String> {
     if text.is_empty() {
-        return Ok(S::properties());
+        let mut own = S::properties();
+        own.retain(Property::is_always);
+        return Ok(own);
     }
     let schema = Schema::of::<S>();
     PropertyFile::load("properties.toml", text.as_bytes(), &schema, S::properties())
@@ -150,7 +157,11 @@ type StateAndTimers<S> = (S, Vec<<S as Service>::Timer>);
 /// Everything that is wrong with the text, for people.
 pub fn goals_from_text<S: Service>(text: &str) -> Result<Vec<Property<S>>, String> {
     if text.is_empty() {
-        return Ok(Vec::new());
+        let own = S::properties().into_iter();
+        let own = own.filter(|property| property.kind() == Kind::Eventually);
+        return Ok(own
+            .map(|property| goal_of(property.name().to_owned(), vec![property]))
+            .collect());
     }
     let schema = Schema::of::<S>();
     let set = PropertyFile::load("properties.toml", text.as_bytes(), &schema, S::properties())
@@ -163,20 +174,27 @@ pub fn goals_from_text<S: Service>(text: &str) -> Result<Vec<Property<S>>, Strin
 }
 
 impl<S: Service> PropertySet<S> {
-    /// Lists what the engine must judge in every state: the parts of all `always` properties that are not off.
+    /// Lists what must hold in every state: the parts of all `always` properties that are not off.
     pub fn properties(&self) -> Vec<Property<S>> {
-        self.always
-            .iter()
-            .filter(|rule| rule.mode != Some(Mode::Off))
-            .flat_map(|rule| rule.parts.iter().cloned())
-            .collect()
+        parts_of(self.always.iter())
+    }
+
+    /// Lists the parts of all properties that are not off, of whatever kind, for a search that judges them all or says
+    /// which it does not.
+    pub fn properties_of_all_kinds(&self) -> Vec<Property<S>> {
+        parts_of(self.rules())
+    }
+
+    /// Goes through all properties, kind by kind.
+    pub fn rules(&self) -> impl Iterator<Item = &CompiledProperty<S>> {
+        let rules = self.always.iter().chain(&self.eventually);
+        rules.chain(&self.sometimes)
     }
 
     /// Shows each property with its kind, mode, shape and what is read of a node to judge it.
     pub fn listing(&self) -> String {
-        let rules = self.always.iter().chain(&self.eventually);
         let mut lines = Vec::new();
-        for rule in rules {
+        for rule in self.rules() {
             lines.push(rule.name.clone());
             if let Some(description) = &rule.description {
                 lines.extend(description.trim().lines().map(|line| format!("  # {line}")));
@@ -191,27 +209,40 @@ impl<S: Service> PropertySet<S> {
     }
 }
 
+fn parts_of<'a, S: Service>(
+    rules: impl Iterator<Item = &'a CompiledProperty<S>>,
+) -> Vec<Property<S>> {
+    rules
+        .filter(|rule| rule.mode != Some(Mode::Off))
+        .flat_map(|rule| rule.parts.iter().cloned())
+        .collect()
+}
+
+/// Makes a property that is violated in just the states where all parts hold.
+fn goal_of<S: Service>(name: String, parts: Vec<Property<S>>) -> Property<S> {
+    Property::global(
+        name,
+        |view: &View<'_, S>| Some((view.state.clone(), view.timers.to_vec())),
+        move |nodes: &[(NodeId, &StateAndTimers<S>)]| {
+            let views = nodes
+                .iter()
+                .map(|&(id, (state, timers))| View { id, state, timers });
+            let views: Vec<View<'_, S>> = views.collect();
+            let holds = |part: &Property<S>| part.judge(&views) == Judgement::Holds;
+            !parts.iter().all(holds)
+        },
+    )
+}
+
 impl<S: Service> CompiledProperty<S> {
-    /// Tells whether it must hold in every state or again and again.
+    /// Tells in which states it must hold.
     pub fn kind(&self) -> Kind {
         self.kind
     }
 
     /// Turns it into a property that is violated where this one is true.
     fn into_goal(self) -> Property<S> {
-        let parts = self.parts;
-        Property::global(
-            self.name,
-            |view: &View<'_, S>| Some((view.state.clone(), view.timers.to_vec())),
-            move |nodes: &[(NodeId, &StateAndTimers<S>)]| {
-                let views = nodes
-                    .iter()
-                    .map(|&(id, (state, timers))| View { id, state, timers });
-                let views: Vec<View<'_, S>> = views.collect();
-                let holds = |part: &Property<S>| part.judge(&views) == Judgement::Holds;
-                !parts.iter().all(holds)
-            },
-        )
+        goal_of(self.name, self.parts)
     }
 
     fn compile(
@@ -246,6 +277,7 @@ impl<S: Service> CompiledProperty<S> {
         let parts = parts.iter().map(|part| {
             let (saying, apart) = (saying.clone(), saying.clone());
             Property::of_shape(entry.name.clone(), shape_of(part, names.len(), &limit))
+                .of_kind(kind)
                 .limited(Arc::clone(&limit))
                 .saying_in(move |scope, views| saying.explain_in(scope, views).unwrap_or_default())
                 .telling_apart_in(move |scope, views| apart.all_broken_in(scope, views))
@@ -270,13 +302,13 @@ impl<S: Service> CompiledProperty<S> {
             let complaint = Complaint::new(
                 entry.name_span.clone(),
                 format!(
-                    "{:?} has neither `always` nor `eventually`, and the service registers no property of this name",
+                    "{:?} has neither `always` nor `eventually` nor `sometimes`, and the service registers no property of this name",
                     entry.name
                 ),
             );
             let known: Vec<String> = names().map(|name| format!("`{name}`")).collect();
             let complaint = match known.is_empty() {
-                true => complaint.help("add an `always` or an `eventually`"),
+                true => complaint.help("add an `always`, an `eventually` or a `sometimes`"),
                 false => complaint.help(format!("it registers {}", known.join(", "))),
             };
             return Err(complaint.suggest(&entry.name, names()));
@@ -295,7 +327,7 @@ impl<S: Service> CompiledProperty<S> {
                 }),
             },
             parts: vec![property.clone()],
-            kind: Kind::Always,
+            kind: property.kind(),
         })
     }
 }

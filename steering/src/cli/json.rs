@@ -7,7 +7,10 @@ use serde_json::{Value, json};
 use crate::cli::check::{Cut, Ended};
 use crate::cli::text;
 use crate::program::Program;
-use scry_engine::explore::report::{Unfit, Violation};
+use scry_engine::explore::Case;
+use scry_engine::explore::report::{
+    Cycles, GoalReport, How, Proof, STEPS_SHOWN, Standing, Suspicion, Unfit, Violation,
+};
 use scry_engine::model::event::{Event, Step};
 use scry_engine::model::handler::Tosses;
 use scry_engine::service::Service;
@@ -21,6 +24,7 @@ pub fn report<S: Program>(ended: &Ended<S>) -> Value {
         start_steps,
         report,
         elapsed,
+        concluding,
         cut,
     } = ended;
     json!({
@@ -53,6 +57,10 @@ pub fn report<S: Program>(ended: &Ended<S>) -> Value {
         "impossible_in_time": report.impossible(),
         "not_decided_in_time": report.undecided(),
         "unfit": report.unfit.iter().map(unfit).collect::<Vec<_>>(),
+        "goals": report.goals.iter().map(goal).collect::<Vec<_>>(),
+        "liveness_seconds": concluding.as_secs_f64(),
+        "liveness_bytes": report.goal_bytes,
+        "suspected": report.suspected.iter().map(suspicion).collect::<Vec<_>>(),
         "violations": report.violations.iter().map(violation).collect::<Vec<_>>(),
     })
 }
@@ -66,6 +74,55 @@ fn unfit(unfit: &Unfit) -> Value {
     })
 }
 
+fn goal(goal: &GoalReport) -> Value {
+    let mut object = match &goal.standing {
+        Standing::Classified(classes) => json!({
+            "standing": "classified",
+            "live": classes.live,
+            "recoverable": classes.recoverable,
+            "dead": classes.dead,
+            "unknown": classes.unknown,
+        }),
+        Standing::Walked(walked) => json!({
+            "standing": "walked",
+            "depth": walked.depth,
+            "walks": walked.walks,
+            "live": walked.live,
+            "within": STEPS_SHOWN.iter().zip(walked.within).map(|(steps, walks)| {
+                json!({ "steps": steps, "walks": walks })
+            }).collect::<Vec<_>>(),
+            "refuted": walked.refuted,
+        }),
+        Standing::Reached { steps } => json!({ "standing": "reached", "steps": steps }),
+        Standing::Vacuous => json!({ "standing": "vacuous" }),
+        Standing::NotReached => json!({ "standing": "not reached" }),
+    };
+    object["property"] = json!(goal.property);
+    object["kind"] = json!(goal.kind.as_str());
+    object["fair_cycle"] = match goal.cycles {
+        Cycles::NotAsked => json!("not looked for"),
+        Cycles::None => json!("none"),
+        Cycles::Found => json!("found"),
+        Cycles::Undecided => json!("not decided"),
+    };
+    object
+}
+
+fn how(how: &How) -> Value {
+    match how {
+        How::Broken => json!({ "kind": "broken" }),
+        How::Lasso { round } => json!({ "kind": "lasso", "round": round }),
+        How::Dead(dead) => json!({
+            "kind": "dead",
+            "critical": dead.critical,
+            "proved_again_states": match dead.proof {
+                Proof::Plain { states } => Some(states),
+                Proof::Tables => None,
+            },
+        }),
+    }
+}
+
 fn violation<S: Service>(violation: &Violation<S>) -> Value {
     let Violation {
         property,
@@ -77,6 +134,7 @@ fn violation<S: Service>(violation: &Violation<S>) -> Value {
     let path = with_times(path(&violation.path), layout);
     json!({
         "property": property,
+        "how": how(&violation.how),
         "nodes": nodes,
         "explanation": explanation,
         "depth": path.len(),
@@ -84,6 +142,24 @@ fn violation<S: Service>(violation: &Violation<S>) -> Value {
         "needs": layout.needs,
         "meanwhile": meanwhile(layout),
         "time_unchecked": layout.unchecked,
+        "live": violation.live.as_deref().map(self::path),
+    })
+}
+
+fn suspicion<S: Service>(suspicion: &Suspicion<S>) -> Value {
+    let path = with_times(path(&suspicion.path), &suspicion.layout);
+    json!({
+        "property": suspicion.property,
+        "case": match suspicion.case {
+            Case::C1 => "C1",
+            Case::C2 => "C2",
+        },
+        "walks": suspicion.walks,
+        "recovery_bound": suspicion.recovery_bound(),
+        "explanation": suspicion.explanation,
+        "depth": path.len(),
+        "path": path,
+        "live": suspicion.live.iter().map(|live| self::path(live)).collect::<Vec<_>>(),
     })
 }
 

@@ -8,11 +8,17 @@ use crate::cli::check::{Cut, Ended};
 use crate::cli::diagram;
 use crate::program::Program;
 use scry_engine::explore::report::{Report, Violation};
-use scry_engine::explore::{Stop, Unfit};
+use scry_engine::explore::{
+    Case, Classes, Cycles, GoalReport, How, Proof, STEPS_SHOWN, Standing, Stop, Suspicion, Unfit,
+    Walked,
+};
+use scry_engine::model::event::Step;
 use scry_engine::timing::{Layout, Meanwhile};
 
 /// How much of what happens beside a path is shown.
 const MEANWHILE_MAX: usize = 8;
+/// How many steps are shown of an execution that comes true: walks may take thousands.
+const LIVE_MAX: usize = 40;
 
 /// Writes a report.
 pub fn report<S: Program>(ended: &Ended<S>) -> String {
@@ -22,6 +28,7 @@ pub fn report<S: Program>(ended: &Ended<S>) -> String {
         start_steps,
         report,
         elapsed,
+        concluding,
         cut,
     } = ended;
     let mut out = String::new();
@@ -62,6 +69,10 @@ pub fn report<S: Program>(ended: &Ended<S>) -> String {
     for violation in &report.violations {
         line(String::new());
         line(self::violation(violation));
+    }
+    for suspicion in &report.suspected {
+        line(String::new());
+        line(self::suspicion(suspicion));
     }
     line(String::new());
     let seconds = elapsed.as_secs_f64();
@@ -105,9 +116,74 @@ pub fn report<S: Program>(ended: &Ended<S>) -> String {
     for (name, value) in rows {
         line(format!("  {name:<14}{value}"));
     }
+    if !report.goals.is_empty() {
+        let bytes = grouped(report.goal_bytes);
+        let seconds = concluding.as_secs_f64();
+        line(format!(
+            "  {:<14}{seconds:.3} s and {bytes} bytes more",
+            "liveness"
+        ));
+    }
+    for goal in &report.goals {
+        line(self::goal(goal, report.complete));
+    }
     // Whoever reads only the end has read what counts.
     line(verdict(report, *cut));
     out
+}
+
+/// Says in a line what came of an `eventually` or a `sometimes` property.
+fn goal(goal: &GoalReport, complete: bool) -> String {
+    let GoalReport {
+        property,
+        kind,
+        standing,
+        cycles,
+    } = goal;
+    let kind = kind.as_str();
+    match standing {
+        Standing::Classified(classes) => {
+            let Classes {
+                live,
+                recoverable,
+                dead,
+                unknown,
+            } = classes;
+            let states = [
+                (*live, "live"),
+                (*recoverable, "recoverable"),
+                (*dead, "dead"),
+                (*unknown, "unknown"),
+            ];
+            let states = states.map(|(count, class)| format!("{} {class}", grouped(count)));
+            let known = match (dead, unknown) {
+                (0, 0) => "from every state it can come true",
+                (0, _) => "no state is known to be dead",
+                _ => "it never comes true again in a dead state",
+            };
+            let cycles = match cycles {
+                Cycles::NotAsked => "",
+                Cycles::None => "; no fair cycle avoids it",
+                Cycles::Found => "; a fair cycle avoids it",
+                Cycles::Undecided => "; whether a fair cycle avoids it is not decided",
+            };
+            format!("{kind}: {property}: {}; {known}{cycles}", states.join(", "))
+        }
+        Standing::Walked(walked) => format!("{kind}: {property}: {}", self::walked(walked)),
+        Standing::Reached { steps: 0 } => format!("{kind}: {property}: in the start state"),
+        Standing::Reached { steps: 1 } => format!("{kind}: {property}: after 1 step"),
+        Standing::Reached { steps } => format!("{kind}: {property}: after {steps} steps"),
+        Standing::Vacuous => format!(
+            "WARNING: VACUOUS: {property}: in no state there is, so nothing is checked of states like that"
+        ),
+        Standing::NotReached => {
+            let why = match complete {
+                true => "it is unknown in some",
+                false => "not all were looked at",
+            };
+            format!("WARNING: {kind}: {property}: in no state that was looked at, and {why}")
+        }
+    }
 }
 
 /// Says in one line what came out, and how much of the space that is about.
@@ -119,21 +195,37 @@ pub(crate) fn verdict<S: Program>(report: &Report<S>, cut: Option<Cut>) -> Strin
         (_, _, Stop::Exhausted) => "(a handler has more outcomes than are explored)".to_owned(),
         (_, _, stop) => format!("so far: {stop}"),
     };
-    match report.violations.len() {
+    let violations = match report.violations.len() {
         0 => format!("no violation {extent}"),
         1 => format!("1 violation {extent}"),
         count => format!("{count} violations {extent}"),
+    };
+    let violations = match report.suspected.len() {
+        0 => violations,
+        1 => format!("{violations}; 1 state is suspected to be dead"),
+        count => format!("{violations}; {count} states are suspected to be dead"),
+    };
+    // Nobody is to believe that what was not judged holds.
+    let not_judged = report.unjudged.len();
+    match not_judged {
+        0 => violations,
+        1 => format!("{violations}; 1 property was not judged"),
+        count => format!("{violations}; {count} properties were not judged"),
     }
 }
 
 fn violation<S: Program>(violation: &Violation<S>) -> String {
     let at = at(&violation.nodes);
-    let steps = match violation.path.len() {
-        0 => "in the start state".to_owned(),
-        1 => "after 1 step".to_owned(),
-        count => format!("after {count} steps"),
+    let steps = steps_in_words(violation.path.len());
+    let word = match &violation.how {
+        How::Broken => "VIOLATED",
+        How::Dead(_) => "DEAD",
+        How::Lasso { .. } => "NEED NOT COME TRUE",
     };
-    let mut out = format!("VIOLATED{at} {steps}: {}\n", violation.property);
+    let mut out = format!("{word}{at} {steps}: {}\n", violation.property);
+    for line in how(violation) {
+        writeln!(out, "  {line}").expect("writing to a string succeeds");
+    }
     if let Some(explanation) = &violation.explanation {
         for line in explanation.lines() {
             writeln!(out, "  {line}").expect("writing to a string succeeds");
@@ -144,7 +236,147 @@ fn violation<S: Program>(violation: &Violation<S>) -> String {
     for line in beside(&violation.layout) {
         writeln!(out, "  {line}").expect("writing to a string succeeds");
     }
+    if let Some(live) = &violation.live {
+        out += &alternative(&nodes, live, &violation.path);
+    }
     out
+}
+
+fn steps_in_words(count: usize) -> String {
+    match count {
+        0 => "in the start state".to_owned(),
+        1 => "after 1 step".to_owned(),
+        count => format!("after {count} steps"),
+    }
+}
+
+/// Shows what a state is suspected of, and why.
+fn suspicion<S: Program>(suspicion: &Suspicion<S>) -> String {
+    let steps = steps_in_words(suspicion.path.len());
+    let mut out = format!("SUSPECTED {steps}: {}\n", suspicion.property);
+    let decided = match suspicion.case {
+        Case::C1 => "walks that begin before the last step make it come true (case C1)",
+        Case::C2 => {
+            "not decided (case C2): raise `length`, or look whether it only takes very long"
+        }
+    };
+    let bound = 100.0 * suspicion.recovery_bound();
+    let mut lines = vec![
+        format!(
+            "{} walks from here did not make it come true, so one does with a chance below {bound:.1} % (at 95 % confidence)",
+            suspicion.walks
+        ),
+        decided.to_owned(),
+    ];
+    let said = suspicion.explanation.iter();
+    lines.extend(said.flat_map(|said| said.lines().map(str::to_owned)));
+    for line in lines {
+        writeln!(out, "  {line}").expect("writing to a string succeeds");
+    }
+    let nodes: Vec<_> = suspicion.state.nodes().keys().copied().collect();
+    out += &diagram::sequence(&nodes, &suspicion.path, &suspicion.layout);
+    for line in beside(&suspicion.layout) {
+        writeln!(out, "  {line}").expect("writing to a string succeeds");
+    }
+    if let Some(live) = suspicion.live.first() {
+        out += &alternative(&nodes, live, &suspicion.path);
+    }
+    out
+}
+
+/// Shows how an execution goes on that shares much with a path and comes true.
+fn alternative<S: Program>(nodes: &[NodeId], live: &[Step<S>], path: &[Step<S>]) -> String {
+    let shared = live.iter().zip(path).take_while(|(a, b)| a == b).count();
+    let rest = &live[shared..];
+    let mut out = match (shared, rest.len()) {
+        (shared, 0) => format!("  it holds {}\n", steps_in_words(shared)),
+        (0, _) => "  it comes true if this happens instead:\n".to_owned(),
+        (1, _) => "  it comes true if after the first step this happens instead:\n".to_owned(),
+        (shared, _) => {
+            format!("  it comes true if after the first {shared} steps this happens instead:\n")
+        }
+    };
+    let shown = &rest[..rest.len().min(LIVE_MAX)];
+    out += &diagram::sequence(nodes, shown, &Layout::default());
+    if rest.len() > shown.len() {
+        out += &format!("  and {} more steps\n", rest.len() - shown.len());
+    }
+    out
+}
+
+/// Says what came of walks.
+fn walked(walked: &Walked) -> String {
+    let Walked {
+        depth,
+        walks,
+        live,
+        within,
+        refuted,
+    } = walked;
+    if *walks == 0 {
+        return "no walk was made; with `prefix`, none was found that ends where all hold"
+            .to_owned();
+    }
+    let mut shares = Vec::new();
+    let mut before = 0;
+    for (steps, count) in STEPS_SHOWN.iter().zip(within) {
+        if *count > before {
+            let share = 100.0 * *count as f64 / *walks as f64;
+            shares.push(format!("{share:.0} % within {steps}"));
+            before = *count;
+        }
+    }
+    let shares = match shares.is_empty() {
+        true => String::new(),
+        false => format!(" ({} steps)", shares.join(", ")),
+    };
+    let refuted = match refuted {
+        0 => String::new(),
+        1 => "; 1 suspicion was refuted".to_owned(),
+        count => format!("; {count} suspicions were refuted"),
+    };
+    let (live, walks) = (grouped(*live), grouped(*walks));
+    format!(
+        "{live} of {walks} walks from depth {depth} are live{shares}{refuted}; walks prove nothing"
+    )
+}
+
+/// Says how it is known that a property is violated, if one state does not show it.
+fn how<S: Program>(violation: &Violation<S>) -> Vec<String> {
+    let dead = match &violation.how {
+        How::Broken => return Vec::new(),
+        How::Lasso { round } => {
+            let from = violation.path.len() - round + 1;
+            let steps = match round {
+                1 => format!("step {from} can be repeated"),
+                _ => format!("steps {from} to {} can be repeated", violation.path.len()),
+            };
+            return vec![
+                format!("{steps} for ever, and it never holds meanwhile"),
+                "it could come true, but no step stays possible all the way round that is not taken".to_owned(),
+            ];
+        }
+        How::Dead(dead) => dead,
+    };
+    let critical = match (dead.critical, violation.path.is_empty()) {
+        (_, true) => "it can never come true from the start",
+        (true, false) => "the last step is the critical one: before it, it could still come true",
+        (false, false) => "before the last step it may have been lost already: limits hide it",
+    };
+    let proof = match dead.proof {
+        Proof::Plain { states: 1 } => {
+            "proved once more with the handlers run anew: nothing can follow".to_owned()
+        }
+        Proof::Plain { states } => format!(
+            "proved once more with the handlers run anew: in none of the {} states that can follow",
+            grouped(states)
+        ),
+        Proof::Tables => {
+            "proved by the search; too many states can follow to enumerate them once more"
+                .to_owned()
+        }
+    };
+    vec![critical.to_owned(), proof]
 }
 
 /// Says what a path takes, and what happens beside it.

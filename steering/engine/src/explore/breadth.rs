@@ -12,10 +12,12 @@
 //! Blocks, chunks and shards have fixed sizes, and every list is worked off in order; so which state is found first,
 //! and from which parent, does not depend on the number of threads (I-15).
 
+mod archive;
 mod chunk;
 mod prune;
 mod shard;
 
+pub(super) use archive::Archive;
 pub(super) use prune::Pruning;
 
 use std::sync::Mutex;
@@ -28,7 +30,9 @@ use crate::explore::breadth::chunk::{Candidate, Chunk, Missing};
 use crate::explore::breadth::shard::Shard;
 use crate::explore::frontier::{Level, Vectors};
 use crate::explore::limits::{Limits, Stop};
-use crate::explore::strategy::{Claim, Found, Plan, Walk};
+use crate::explore::liveness::{Classification, Wanted};
+use crate::explore::report::GoalReport;
+use crate::explore::strategy::{Claim, Found, Plan, Walk, steps};
 use crate::explore::visited::nonzero;
 use crate::interned::judge::Finding;
 use crate::interned::tables::{Looked, Tables};
@@ -70,6 +74,12 @@ pub(crate) struct Breadth {
     /// How many findings the search does not stop for.
     passed: usize,
     stop: Option<Stop>,
+    /// What is asked about goals, if there are any.
+    wanted: Option<Wanted>,
+    /// The levels before, if there are goals: without, they are forgotten.
+    kept: Vec<Level>,
+    /// What is known of the goals.
+    classified: Option<Classification>,
 }
 
 /// The states of one level in one shard.
@@ -104,7 +114,13 @@ struct Surroundings<'a> {
 }
 
 impl Breadth {
-    pub(crate) fn new(world: &mut Space, start: &[u32], pruning: Pruning, plan: Plan) -> Self {
+    pub(super) fn new(
+        world: &mut Space,
+        start: &[u32],
+        pruning: Pruning,
+        wanted: Option<Wanted>,
+        plan: Plan,
+    ) -> Self {
         let width = start.len();
         let Plan {
             threads, limits, ..
@@ -128,6 +144,9 @@ impl Breadth {
             found: Vec::new(),
             passed: 0,
             stop: None,
+            wanted,
+            kept: Vec::new(),
+            classified: None,
         };
         let fingerprint = nonzero(world.tables().fingerprint(start));
         let shard = shard_of(fingerprint);
@@ -152,6 +171,8 @@ impl Breadth {
     }
 
     fn block(&mut self, world: &mut Space) {
+        // States move to other slots.
+        self.classified = None;
         let block = self.cursor..(self.cursor + CHUNK * CHUNKS).min(self.level.len());
         let threads = if block.len() < PARALLEL_MIN {
             1
@@ -305,7 +326,15 @@ impl Breadth {
                 number += shard.next.len() as u32;
             }
         }
-        let done = std::mem::replace(&mut self.level, Level::new(Vec::new())).recycle();
+        let done = std::mem::replace(&mut self.level, Level::new(Vec::new()));
+        let done = match self.wanted {
+            None => done.recycle(),
+            Some(_) if done.len() == 0 => Vec::new(),
+            Some(_) => {
+                self.kept.push(done);
+                Vec::new()
+            }
+        };
         let room = done
             .into_iter()
             .chain(std::iter::repeat_with(|| Vectors::new(self.width)));
@@ -346,7 +375,7 @@ impl Breadth {
         let Some(limit) = self.limits.bytes else {
             return false;
         };
-        let mut bytes = world.bytes() + self.level.bytes();
+        let mut bytes = world.bytes() + self.level.bytes() + self.kept_bytes();
         for (at, shard) in self.shards.iter().enumerate() {
             let more: usize = self
                 .chunks
@@ -358,6 +387,17 @@ impl Breadth {
             bytes += shard.bytes() + shard.seen.growth(more) + more * each;
         }
         bytes as u64 > limit
+    }
+
+    fn kept_bytes(&self) -> usize {
+        self.kept.iter().map(Level::bytes).sum()
+    }
+
+    /// Tells whether every state there is was expanded.
+    fn is_complete(&self, world: &Space) -> bool {
+        self.stop == Some(Stop::Exhausted)
+            && !self.pruning.is_on()
+            && !world.transitions().is_truncated()
     }
 
     /// Returns the successors that lead to a state.
@@ -432,17 +472,82 @@ impl Walk for Breadth {
     }
 
     fn found_count(&self) -> usize {
-        self.found.len()
+        let dead = match (&self.classified, &self.wanted) {
+            (Some(classified), Some(wanted)) => {
+                classified.dead(&wanted.book).len() + classified.lassos(&wanted.book).count()
+            }
+            _ => 0,
+        };
+        self.found.len() + dead
     }
 
     fn found(&self, world: &Space, start: &[u32]) -> Vec<Found> {
         let found = self.found.iter();
+        let found = found.map(|(finding, place)| {
+            let path = self.trail(world.tables(), start, place);
+            Found::at(world, start, &path, Claim::Breaks(finding.clone()))
+        });
+        let mut found: Vec<Found> = found.collect();
+        if let (Some(classified), Some(wanted)) = (&self.classified, &self.wanted) {
+            let archive = Archive::of(self);
+            for dead in classified.dead(&wanted.book) {
+                let path = self.trail(world.tables(), start, &archive.place(dead.number));
+                let live = dead.live.as_ref().map(|from_parent| {
+                    let mut live = path[..path.len() - 1].to_vec();
+                    live.extend(from_parent);
+                    steps(world, &live)
+                });
+                let claim = Claim::Dead {
+                    goals: dead.goals.clone(),
+                    critical: dead.critical,
+                    faults: wanted.faults,
+                    live,
+                };
+                found.push(Found::at(world, start, &path, claim));
+            }
+            for (goals, lasso) in classified.lassos(&wanted.book) {
+                let base = archive.place(lasso.base);
+                let mut path = self.trail(world.tables(), start, &base);
+                path.extend(&lasso.round);
+                let claim = Claim::Lasso {
+                    goals: goals.to_vec(),
+                    round: lasso.round.len(),
+                };
+                found.push(Found::at(world, start, &path, claim));
+            }
+        }
         found
-            .map(|(finding, place)| {
-                let path = self.trail(world.tables(), start, place);
-                Found::at(world, start, &path, Claim::Breaks(finding.clone()))
-            })
-            .collect()
+    }
+
+    fn conclude(&mut self, world: &mut Space, steps: u64) -> bool {
+        let Some(mut wanted) = self.wanted.take() else {
+            return true;
+        };
+        let mut classified = self.classified.take();
+        let archive = Archive::of(self);
+        let known = classified
+            .get_or_insert_with(|| Classification::new(&archive, &wanted.book))
+            .advance(world, &archive, &mut wanted, steps);
+        self.classified = classified;
+        self.wanted = Some(wanted);
+        known
+    }
+
+    fn goals(&self, world: &Space) -> Vec<GoalReport> {
+        match (&self.classified, &self.wanted) {
+            (Some(classified), Some(wanted)) => {
+                let archive = Archive::of(self);
+                classified.report(world, &archive, &wanted.book, self.is_complete(world))
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn goal_bytes(&self) -> u64 {
+        let (Some(classified), Some(wanted)) = (&self.classified, &self.wanted) else {
+            return 0;
+        };
+        (self.kept_bytes() + classified.bytes() + wanted.book.bytes()) as u64
     }
 
     fn pass_over_found(&mut self, _: &Space) {

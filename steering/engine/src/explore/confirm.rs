@@ -1,19 +1,26 @@
 //! Every finding replayed on plain values, with the handlers run anew, and laid out in time.
 
+use hashbrown::HashSet;
+use rustc_hash::FxBuildHasher;
 use scry_protocol::NodeId;
 
+use crate::explore::report::{ALL_AT_ONCE, Dead, How, Proof, Suspicion};
 use crate::explore::strategy::{Claim, Found};
 use crate::explore::{Search, Unfit, Violation};
 use crate::interned::judge::{Finding, PANIC_PROPERTY};
+use crate::interned::world::StepIds;
 use crate::model::event::Step;
 use crate::model::simulation::{Effectiveness, Simulation};
 use crate::property::{Judgement, View};
 use crate::service::Service;
 use crate::timing::find::{Settled, settle};
-use crate::timing::{Clock, Time, layout};
+use crate::timing::{Clock, Layout, Need, Time, layout};
 
 /// All findings of a search together may be tried as often as so many.
 pub(super) const TRIES_SHARE: u32 = 4;
+
+/// That a state is dead is proved again on plain values if no more states than this can follow.
+const PLAIN_MAX: usize = 2_000;
 
 /// What became of a finding.
 #[derive(Debug)]
@@ -24,6 +31,8 @@ pub(super) enum Confirmed<S: Service> {
     Unreplayed,
     /// Its path does not fit in time, and no other does as far as was tried.
     Unfit(Unfit),
+    /// Its path is real, and what is said of where it leads is not proved.
+    Suspicion(Box<Suspicion<S>>),
 }
 
 impl<S: Service> Search<S> {
@@ -40,7 +49,6 @@ impl<S: Service> Search<S> {
 
     /// Replays the finding of a number, lays it out in time, and judges where it ends.
     pub(super) fn confirm(&self, at: usize, found: &Found) -> Confirmed<S> {
-        let Claim::Breaks(finding) = &found.claim;
         let path: Vec<Step<S>> = found
             .path
             .iter()
@@ -50,13 +58,119 @@ impl<S: Service> Search<S> {
             return Confirmed::Unreplayed;
         };
         let elsewhere = |words: &Vec<u32>| state != self.world.decode(words);
-        if found.end.as_ref().is_some_and(elsewhere) || !self.violates(finding, &state) {
+        if found.end.as_ref().is_some_and(elsewhere) {
             return Confirmed::Unreplayed;
         }
-        let (path, layout) = match self.settled(at, finding, &path) {
+        match &found.claim {
+            Claim::Breaks(finding) => self.confirm_broken(at, finding, &path, &state),
+            Claim::Dead {
+                goals,
+                critical,
+                faults,
+                live,
+            } => {
+                let Some(proof) = self.prove_dead(&state, goals, *faults) else {
+                    return Confirmed::Unreplayed;
+                };
+                let (path, layout) = match self.settled_at(at, goals, &path, &state) {
+                    Ok(fitting) => fitting,
+                    Err(unfit) => return unfit,
+                };
+                let live = live.as_ref().map(|live| self.comes_true(live, goals));
+                if live == Some(None) {
+                    return Confirmed::Unreplayed;
+                }
+                Confirmed::Violation(Box::new(Violation {
+                    property: self.name_of(goals),
+                    how: How::Dead(Dead {
+                        critical: *critical,
+                        proof,
+                    }),
+                    nodes: Vec::new(),
+                    explanation: self.explain_goals(goals, &state),
+                    path,
+                    layout,
+                    state,
+                    live: live.flatten(),
+                }))
+            }
+            Claim::Lasso { goals, round } => {
+                let Some((stem, way)) = path.split_at_checked(path.len().wrapping_sub(*round))
+                else {
+                    return Confirmed::Unreplayed;
+                };
+                if !self.goes_round(stem, way, goals) {
+                    return Confirmed::Unreplayed;
+                }
+                // Another path would not be this one: if it does not fit, nothing is known.
+                let (path, layout) = match self.settled(at, &|_| false, &path) {
+                    Settled::Fits(path, layout) => (path, layout),
+                    Settled::Impossible(need) | Settled::Undecided(need) => {
+                        return unfit_of(&self.name_of(goals), Vec::new(), false, need);
+                    }
+                };
+                Confirmed::Violation(Box::new(Violation {
+                    property: self.name_of(goals),
+                    how: How::Lasso { round: *round },
+                    nodes: Vec::new(),
+                    explanation: self.explain_goals(goals, &state),
+                    path,
+                    layout,
+                    state,
+                    live: None,
+                }))
+            }
+            Claim::Suspected {
+                goals,
+                case,
+                walks,
+                live,
+            } => {
+                if self.judge_goals(goals, &state) == Judgement::Holds {
+                    return Confirmed::Unreplayed;
+                }
+                let (path, layout) = match self.settled_at(at, goals, &path, &state) {
+                    Ok(fitting) => fitting,
+                    Err(unfit) => return unfit,
+                };
+                let live = live.iter().map(|live| self.comes_true(live, goals));
+                let Some(live) = live.collect() else {
+                    return Confirmed::Unreplayed;
+                };
+                Confirmed::Suspicion(Box::new(Suspicion {
+                    property: self.name_of(goals),
+                    case: *case,
+                    walks: *walks,
+                    explanation: self.explain_goals(goals, &state),
+                    path,
+                    layout,
+                    state,
+                    live,
+                }))
+            }
+        }
+    }
+
+    fn confirm_broken(
+        &self,
+        at: usize,
+        finding: &Finding,
+        path: &[Step<S>],
+        state: &Simulation<S>,
+    ) -> Confirmed<S> {
+        if !self.violates(finding, state) {
+            return Confirmed::Unreplayed;
+        }
+        let violates = |state: &Simulation<S>| self.violates(finding, state);
+        let unfit = |impossible, need| {
+            let property = self.world.properties().get(finding.property);
+            let name = property.map_or(PANIC_PROPERTY, |property| property.name());
+            unfit_of(name, self.nodes_of(finding), impossible, need)
+        };
+        let (path, layout) = match self.settled(at, &violates, path) {
             Settled::Fits(path, layout) => (path, layout),
-            Settled::Impossible(need) => return self.unfit_of(finding, true, need),
-            Settled::Undecided(need) => return self.unfit_of(finding, false, need),
+            Settled::Impossible(need) => return unfit(true, need),
+            Settled::Undecided(need) => return unfit(false, need),
         };
         let Some(state) = self.replay(&path) else {
             return Confirmed::Unreplayed;
@@ -67,15 +181,136 @@ impl<S: Service> Search<S> {
         };
         Confirmed::Violation(Box::new(Violation {
             property,
+            how: How::Broken,
             nodes,
             explanation,
             path,
             layout,
             state,
+            live: None,
         }))
     }
 
-    fn settled(&self, at: usize, finding: &Finding, path: &[Step<S>]) -> Settled<S> {
+    /// Lays a path to where goals never hold out in time. What cannot happen if time is no matter cannot happen in time
+    /// either, so it is dead in time too; only the way there must fit.
+    fn settled_at(
+        &self,
+        at: usize,
+        goals: &[usize],
+        path: &[Step<S>],
+        state: &Simulation<S>,
+    ) -> Result<(Vec<Step<S>>, Layout), Confirmed<S>> {
+        let arrives = |other: &Simulation<S>| other == state;
+        match self.settled(at, &arrives, path) {
+            Settled::Fits(path, layout) => Ok((path, layout)),
+            // Only this very state was looked for: that it cannot be reached in time says nothing of others like it.
+            Settled::Impossible(need) | Settled::Undecided(need) => {
+                Err(unfit_of(&self.name_of(goals), Vec::new(), false, need))
+            }
+        }
+    }
+
+    /// Tells, on plain values, whether steps lead from the end of a path back to it, without ever a state in which goals hold,
+    /// and whether no step is possible all the way that is not among them.
+    fn goes_round(&self, stem: &[Step<S>], round: &[Step<S>], goals: &[usize]) -> bool {
+        let Some(base) = self.replay(stem) else {
+            return false;
+        };
+        let mut state = base.clone();
+        let mut owed: Option<Vec<Step<S>>> = None;
+        for step in round {
+            let possible = state.successors().into_iter().map(|(step, _)| step);
+            let possible: Vec<Step<S>> = possible
+                .filter(|step| step.event.fault().is_none())
+                .collect();
+            match &mut owed {
+                None => owed = Some(possible),
+                Some(owed) => owed.retain(|step| possible.contains(step)),
+            }
+            if self.judge_goals(goals, &state) != Judgement::Violated
+                || state.step(step) != Ok(Effectiveness::Changed)
+            {
+                return false;
+            }
+        }
+        let all_taken = |owed: &Vec<Step<S>>| owed.iter().all(|step| round.contains(step));
+        state == base && owed.as_ref().is_some_and(all_taken)
+    }
+
+    fn name_of(&self, goals: &[usize]) -> String {
+        match goals {
+            [one] => self.world.goals()[*one].name.clone(),
+            _ => ALL_AT_ONCE.to_owned(),
+        }
+    }
+
+    /// Spells out an execution at whose end goals hold; nothing if it does not replay or they do not.
+    fn comes_true(&self, steps: &[StepIds], goals: &[usize]) -> Option<Vec<Step<S>>> {
+        let path: Vec<Step<S>> = steps.iter().map(|step| self.world.spell(step)).collect();
+        let end = self.replay(&path)?;
+        (self.judge_goals(goals, &end) == Judgement::Holds).then_some(path)
+    }
+
+    /// Tells whether some goals hold at once, judged without any memory.
+    fn judge_goals(&self, goals: &[usize], state: &Simulation<S>) -> Judgement {
+        let parts = goals.iter().flat_map(|&at| &self.world.goals()[at].parts);
+        let mut all = Judgement::Holds;
+        for &part in parts {
+            let property = &self.world.properties()[part];
+            match property.judge_in(state.scope(), &state.views()) {
+                Judgement::Violated => return Judgement::Violated,
+                Judgement::Unknown => all = Judgement::Unknown,
+                Judgement::Holds => {}
+            }
+        }
+        all
+    }
+
+    fn explain_goals(&self, goals: &[usize], state: &Simulation<S>) -> Option<String> {
+        let (scope, views) = (state.scope(), state.views());
+        let parts = goals.iter().flat_map(|&at| &self.world.goals()[at].parts);
+        let properties = parts.map(|&part| &self.world.properties()[part]);
+        let missed =
+            properties.filter(|property| property.judge_in(scope, &views) != Judgement::Holds);
+        let mut said: Vec<String> = missed
+            .filter_map(|property| property.explain_in(scope, &views))
+            .collect();
+        // The parts of a property in a file explain it whole, each.
+        said.dedup();
+        (!said.is_empty()).then(|| said.join("\n"))
+    }
+
+    /// Proves that some goals never hold at once from a state on: by everything that can follow, in plain values, if that is
+    /// not too much. `None` if they do hold somewhere.
+    fn prove_dead(&self, state: &Simulation<S>, goals: &[usize], faults: bool) -> Option<Proof> {
+        let mut seen: HashSet<Simulation<S>, FxBuildHasher> = HashSet::default();
+        let begin = state.clone().with_moments(None);
+        let mut waiting = vec![begin.clone()];
+        seen.insert(begin);
+        while let Some(state) = waiting.pop() {
+            if self.judge_goals(goals, &state) != Judgement::Violated {
+                return None;
+            }
+            for (step, after) in state.successors() {
+                if (faults || step.event.fault().is_none()) && seen.insert(after.clone()) {
+                    waiting.push(after);
+                }
+            }
+            if seen.len() > PLAIN_MAX {
+                return Some(Proof::Tables);
+            }
+        }
+        Some(Proof::Plain {
+            states: seen.len() as u64,
+        })
+    }
+
+    fn settled(
+        &self,
+        at: usize,
+        violates: &dyn Fn(&Simulation<S>) -> bool,
+        path: &[Step<S>],
+    ) -> Settled<S> {
         let clock = self.options.clock;
         if clock.time == Time::Free {
             let layout = layout::without_times(&self.start, path);
@@ -88,8 +323,7 @@ impl<S: Service> Search<S> {
             tries: clock.tries.min(self.tries.get()),
             ..clock
         };
-        let violates = |state: &Simulation<S>| self.violates(finding, state);
-        let (settled, tried) = settle(&self.start, path, &violates, &clock);
+        let (settled, tried) = settle(&self.start, path, violates, &clock);
         self.tries.set(self.tries.get().saturating_sub(tried));
         self.settled
             .borrow_mut()
@@ -147,21 +381,18 @@ impl<S: Service> Search<S> {
             }
         }
     }
+}
 
-    fn unfit_of(
-        &self,
-        finding: &Finding,
-        impossible: bool,
-        need: Option<crate::timing::Need>,
-    ) -> Confirmed<S> {
-        let property = self.world.properties().get(finding.property);
-        Confirmed::Unfit(Unfit {
-            property: property
-                .map_or(PANIC_PROPERTY, |property| property.name())
-                .to_owned(),
-            nodes: self.nodes_of(finding),
-            impossible,
-            need: need.map(|need| need.to_string()),
-        })
-    }
+fn unfit_of<S: Service>(
+    property: &str,
+    nodes: Vec<NodeId>,
+    impossible: bool,
+    need: Option<Need>,
+) -> Confirmed<S> {
+    Confirmed::Unfit(Unfit {
+        property: property.to_owned(),
+        nodes,
+        impossible,
+        need: need.map(|need| need.to_string()),
+    })
 }

@@ -16,13 +16,14 @@ pub(super) static ENTRY: Entry = Entry {
     settings: &[PRUNING],
     threads: true,
     seeded: false,
+    goals: false,
     offline: None,
     start: |world, start, plan| {
         let pruning = match plan.settings.is_on(&PRUNING) {
             true => Pruning::local_once(),
             false => Pruning::Off,
         };
-        Box::new(Breadth::new(world, start, pruning, plan))
+        Box::new(Breadth::new(world, start, pruning, None, plan))
     },
 };
 

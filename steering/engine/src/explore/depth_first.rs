@@ -22,6 +22,7 @@ pub(super) static ENTRY: Entry = Entry {
     settings: &[],
     threads: false,
     seeded: false,
+    goals: false,
     offline: None,
     start: |world, start, plan| Box::new(Depth::new(world, start, plan.limits)),
 };

@@ -2,16 +2,21 @@
 
 use crate::explore::Strategy;
 use crate::explore::breadth::{Breadth, Pruning};
+use crate::explore::liveness::{CYCLES, FAULT_RECOVERY, Wanted};
 use crate::explore::strategy::Entry;
 
 pub(super) static ENTRY: Entry = Entry {
     name: "exhaustive",
-    about: "every state, nearest first",
-    settings: &[],
+    about: "every state, nearest first; says of each whether `eventually` properties can still come true",
+    settings: &[FAULT_RECOVERY, CYCLES],
     threads: true,
     seeded: false,
+    goals: true,
     offline: None,
-    start: |world, start, plan| Box::new(Breadth::new(world, start, Pruning::Off, plan)),
+    start: |world, start, plan| {
+        let wanted = Wanted::of(world, &plan.settings);
+        Box::new(Breadth::new(world, start, Pruning::Off, wanted, plan))
+    },
 };
 
 impl Strategy {

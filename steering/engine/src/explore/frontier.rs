@@ -167,6 +167,11 @@ impl Level {
         Self { shards, starts }
     }
 
+    /// Returns the vectors of every shard.
+    pub(crate) fn shards(&self) -> &[Vectors] {
+        &self.shards
+    }
+
     /// Gives the room of its vectors back, to be filled anew.
     pub(crate) fn recycle(self) -> Vec<Vectors> {
         let mut shards = self.shards;

@@ -23,6 +23,7 @@ pub(super) static ENTRY: Entry = Entry {
     settings: &[],
     threads: true,
     seeded: false,
+    goals: false,
     offline: None,
     start: |world, start, plan| Box::new(Portfolio::new(world, start, plan)),
 };
@@ -62,7 +63,7 @@ impl Portfolio {
         let parts = [(Pruning::local_once(), 7), (Pruning::Off, 1)];
         let members = parts.map(|(pruning, share)| Member {
             sees_all: !pruning.is_on(),
-            walk: Box::new(Breadth::new(world, start, pruning, plan)),
+            walk: Box::new(Breadth::new(world, start, pruning, None, plan)),
             share,
             stop: None,
             known: 0,

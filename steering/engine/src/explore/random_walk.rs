@@ -29,6 +29,7 @@ pub(super) static ENTRY: Entry = Entry {
     settings: &[WALKS, STEPS],
     threads: false,
     seeded: true,
+    goals: false,
     offline: None,
     start: |world, start, plan| Box::new(RandomWalk::new(world, start, plan)),
 };

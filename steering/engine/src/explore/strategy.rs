@@ -12,6 +12,8 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::explore::limits::{Limits, Stop};
+use crate::explore::liveness::Case;
+use crate::explore::report::GoalReport;
 use crate::explore::{Counts, STRATEGIES};
 use crate::interned::judge::Finding;
 use crate::interned::world::{Space, StepIds};
@@ -33,6 +35,8 @@ pub struct Entry {
     pub threads: bool,
     /// Whether it throws dice, so that a seed makes a difference.
     pub seeded: bool,
+    /// Whether it judges `eventually` and `sometimes` properties. If not, reports say of each that it was not judged.
+    pub goals: bool,
     /// Why it cannot run beside a service, in words that complete "it …", such as "needs a second snapshot"; `None` if it
     /// can.
     pub offline: Option<&'static str>,
@@ -58,6 +62,8 @@ pub enum Kind {
     Switch(bool),
     /// A number, at least 1.
     Count(u64),
+    /// A number, which may be 0.
+    Amount(u64),
 }
 
 /// What a strategy is asked to do.
@@ -94,6 +100,25 @@ pub trait Walk: fmt::Debug + Send {
     /// Goes on after what was found so far, if it stopped for that: there turned out to be no time for it.
     fn pass_over_found(&mut self, world: &Space);
 
+    /// Draws the conclusions for which a search must be at rest, as far as about this many steps go, and tells whether all
+    /// are drawn. What it concludes is [found](Self::found) afterwards. It is asked when the search is over or cut, and a
+    /// search that is continued all the same forgets them.
+    fn conclude(&mut self, world: &mut Space, steps: u64) -> bool {
+        let _ = (world, steps);
+        true
+    }
+
+    /// Tells what came of each goal, once all conclusions are drawn.
+    fn goals(&self, world: &Space) -> Vec<GoalReport> {
+        let _ = world;
+        Vec::new()
+    }
+
+    /// Returns how many bytes it took to judge goals.
+    fn goal_bytes(&self) -> u64 {
+        0
+    }
+
     /// Says where it looked, once it has [nothing left to explore](Stop::Exhausted), in words that complete "no violation …";
     /// `None` if everywhere.
     fn extent(&self) -> Option<&'static str> {
@@ -122,6 +147,39 @@ pub struct Found {
 pub enum Claim {
     /// The state it leads to breaks a property.
     Breaks(Finding),
+    /// From the state it leads to, no state can be reached in which some goals hold at once (B-3), without faults unless
+    /// those count.
+    Dead {
+        /// The goals, by position.
+        goals: Vec<usize>,
+        /// Whether the state before its last step is known to have a way back, so that this step is the critical one.
+        critical: bool,
+        /// Whether faults count as ways to recover.
+        faults: bool,
+        /// The steps, from the start state on, of an execution that shares as much as can be with the path, and in which the
+        /// goals come true after they part.
+        live: Option<Vec<StepIds>>,
+    },
+    /// Its last steps lead round, back to where they begin, and some goals never hold at once there, although no step is possible
+    /// all the way round that is not taken.
+    Lasso {
+        /// The goals, by position.
+        goals: Vec<usize>,
+        /// How many of the last steps are the way round.
+        round: usize,
+    },
+    /// From the state it leads to, walks did not reach a state in which some goals hold at once. That is no proof.
+    Suspected {
+        /// The goals, by position.
+        goals: Vec<usize>,
+        /// Whether walks from the state before do.
+        case: Case,
+        /// How many walks failed.
+        walks: u64,
+        /// The steps, from the start state on, of executions that share much with the path and in which the goals come true:
+        /// the one that shares most first.
+        live: Vec<Vec<StepIds>>,
+    },
 }
 
 /// What was set of a strategy: a few names and values.
@@ -129,7 +187,7 @@ pub enum Claim {
 pub struct Settings([Option<(&'static str, u64)>; SETTINGS_MAX]);
 
 /// How many settings a strategy can have.
-const SETTINGS_MAX: usize = 4;
+const SETTINGS_MAX: usize = 12;
 
 /// Why a text names no strategy.
 #[derive(Debug, Eq, PartialEq, thiserror::Error)]
@@ -209,6 +267,11 @@ impl Strategy {
         self.0.seeded
     }
 
+    /// Tells whether it judges `eventually` and `sometimes` properties.
+    pub const fn judges_goals(self) -> bool {
+        self.0.goals
+    }
+
     /// Tells whether it can work on several threads.
     pub const fn uses_threads(self) -> bool {
         self.0.threads
@@ -244,6 +307,7 @@ impl Strategy {
             (Kind::Switch(_), "off") => Some(0),
             (Kind::Switch(_), _) => None,
             (Kind::Count(_), text) => text.parse().ok().filter(|&count| count > 0),
+            (Kind::Amount(_), text) => text.parse().ok(),
         };
         match read {
             Some(read) => Ok(settings.with(setting.name, read)),
@@ -270,6 +334,11 @@ impl Strategy {
     }
 }
 
+/// Spells out successors as steps.
+pub(super) fn steps(world: &Space, successors: &[u32]) -> Vec<StepIds> {
+    successors.iter().map(|&at| world.step_of(at)).collect()
+}
+
 impl Found {
     /// Claims something of the path that takes these successors from a state.
     pub(super) fn at(world: &Space, start: &[u32], successors: &[u32], claim: Claim) -> Self {
@@ -279,7 +348,7 @@ impl Found {
         }
         Self {
             claim,
-            path: successors.iter().map(|&at| world.step_of(at)).collect(),
+            path: steps(world, successors),
             end: Some(words),
         }
     }
@@ -291,13 +360,14 @@ impl Kind {
         match self {
             Self::Switch(_) => "`on` or `off`",
             Self::Count(_) => "a number, at least 1",
+            Self::Amount(_) => "a number",
         }
     }
 
     fn usual(self) -> u64 {
         match self {
             Self::Switch(on) => u64::from(on),
-            Self::Count(count) => count,
+            Self::Count(count) | Self::Amount(count) => count,
         }
     }
 }
@@ -308,7 +378,7 @@ impl fmt::Display for Kind {
         match self {
             Self::Switch(true) => f.write_str("on"),
             Self::Switch(false) => f.write_str("off"),
-            Self::Count(count) => write!(f, "{count}"),
+            Self::Count(count) | Self::Amount(count) => write!(f, "{count}"),
         }
     }
 }
@@ -410,7 +480,7 @@ mod tests {
             .expect_err("it is refused");
         assert_eq!(
             other.to_string(),
-            "exhaustive has no setting `pruning`; it has none"
+            "exhaustive has no setting `pruning`; it has fault-recovery and cycles"
         );
     }
 }

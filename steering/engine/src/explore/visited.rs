@@ -46,6 +46,29 @@ impl Fingerprints {
         self.lines.len() * size_of::<Line>()
     }
 
+    /// Returns how many slots there are.
+    pub(crate) fn slots(&self) -> usize {
+        self.lines.len() * SLOTS
+    }
+
+    /// Returns the slot of a fingerprint, if it is there. It stays until the next [`reserve`](Self::reserve).
+    #[inline]
+    pub(crate) fn find(&self, fingerprint: u64) -> Option<usize> {
+        let mask = self.lines.len() - 1;
+        let mut at = fingerprint as usize & mask;
+        loop {
+            let Line(slots) = &self.lines[at];
+            if let Some(slot) = slots.iter().position(|&slot| slot == fingerprint) {
+                return Some(at * SLOTS + slot);
+            }
+            // Slots are filled from the first on, so behind a free one there is nothing.
+            if slots[SLOTS - 1] == 0 {
+                return None;
+            }
+            at = (at + 1) & mask;
+        }
+    }
+
     /// Returns how many more bytes the table needs to take in some more fingerprints.
     pub(crate) fn growth(&self, more: usize) -> usize {
         lines_for(self.used + more).saturating_sub(self.lines.len()) * size_of::<Line>()
@@ -120,6 +143,8 @@ fn lines_for(count: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use super::*;
     use crate::model::handler::mix;
 
@@ -132,9 +157,13 @@ mod tests {
         }
         seen.reserve(30_000);
         for n in 0..20_000 {
+            assert_eq!(seen.find(nonzero(mix(n))).is_some(), n < 10_000);
             assert_eq!(seen.insert(nonzero(mix(n))), n >= 10_000);
         }
         assert_eq!(seen.len(), 20_000);
+        let slots: HashSet<_> = (0..20_000).map(|n| seen.find(nonzero(mix(n)))).collect();
+        assert_eq!(slots.len(), 20_000, "each has a slot of its own");
+        assert!(slots.iter().flatten().all(|&slot| slot < seen.slots()));
     }
 
     #[test]
@@ -145,5 +174,10 @@ mod tests {
         let all: Vec<u64> = (0..20).map(|n| 1 | n << 32).collect();
         assert!(all.iter().all(|&fingerprint| seen.insert(fingerprint)));
         assert!(all.iter().all(|&fingerprint| !seen.insert(fingerprint)));
+        assert!(
+            all.iter()
+                .all(|&fingerprint| seen.find(fingerprint).is_some())
+        );
+        assert_eq!(seen.find(1 | 77 << 32), None);
     }
 }

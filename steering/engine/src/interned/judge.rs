@@ -7,7 +7,9 @@ use scry_protocol::NodeId;
 use crate::interned::id::{Id, LocalId, ProjectionId};
 use crate::interned::intern::Interner;
 use crate::model::handler::mix;
-use crate::property::{Judge, Judgement, Project, Projection, Property, Scope, Shape, View};
+use crate::property::{
+    Judge, JudgeAll, JudgePair, Judgement, Kind, Project, Projection, Property, Scope, Shape, View,
+};
 use crate::service::Service;
 
 /// The property every service has: its handlers do not panic.
@@ -29,6 +31,18 @@ pub struct Unjudged {
     pub property: String,
     /// Why, for people.
     pub why: String,
+}
+
+/// A property that is not about every single state: one that must hold again and again, or in some state. Those of one
+/// name and kind are one, as the parts of a property in a file are.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Goal {
+    /// The property's name.
+    pub name: String,
+    /// Again and again, or in some state.
+    pub kind: Kind,
+    /// Which properties, by position: all of them together are the goal.
+    pub parts: Vec<usize>,
 }
 
 /// What is to be judged of one local state.
@@ -63,16 +77,14 @@ pub(crate) struct Judges<S: Service> {
     members: Vec<NodeId>,
     properties: Vec<Property<S>>,
     memories: Vec<Memory>,
+    goals: Vec<Goal>,
 }
 
 #[derive(Debug)]
 enum Memory {
     Node(Vec<Option<Judgement>>),
-    Pair(Projections, HashMap<[u32; 4], Judgement, FxBuildHasher>),
-    Global(
-        Projections,
-        HashMap<Box<[Option<ProjectionId>]>, Judgement, FxBuildHasher>,
-    ),
+    Pair(Projections, PairsSeen),
+    Global(Projections, AllSeen),
 }
 
 #[derive(Debug, Default)]
@@ -95,9 +107,15 @@ impl<S: Service> Judges<S> {
         Self {
             scope,
             members,
+            goals: goals_of(&properties),
             properties,
             memories,
         }
+    }
+
+    /// Lists the properties that are not about every single state.
+    pub(crate) fn goals(&self) -> &[Goal] {
+        &self.goals
     }
 
     pub(crate) fn properties(&self) -> &[Property<S>] {
@@ -110,10 +128,11 @@ impl<S: Service> Judges<S> {
 
     /// Lists the properties without an answer so far. A property in several parts, which share its name, has one as soon
     /// as a part was violated or each part had one.
-    pub(crate) fn unjudged(&self) -> Vec<Unjudged> {
+    /// Those that are no goals, or goals if those are judged.
+    pub(crate) fn unjudged(&self, goals: bool) -> Vec<Unjudged> {
         let mut all: Vec<Unjudged> = Vec::new();
         let parts = || self.properties.iter().zip(&self.memories);
-        for (property, memory) in parts() {
+        for (property, memory) in parts().filter(|(it, _)| goals || it.is_always()) {
             let name = property.name();
             let is_known = memory.is_answered()
                 || all.iter().any(|told| told.property == name)
@@ -163,6 +182,9 @@ impl<S: Service> Judges<S> {
         }
         let mut noteworthy = false;
         for (property, memory) in self.properties.iter().zip(&mut self.memories) {
+            if !property.is_always() {
+                continue;
+            }
             noteworthy |= match (property.shape(), memory) {
                 (Shape::Node(judge), Memory::Node(seen)) => {
                     judge_node(seen, after, || view(after).judge(judge)) == Judgement::Violated
@@ -182,20 +204,29 @@ impl<S: Service> Judges<S> {
     }
 
     /// Returns a word that stands for all that the properties see of a local state: two states whose nodes have the same
-    /// stances are judged alike.
+    /// stances are judged alike. Goals have stances of their own, so that they make nothing look new to the others.
     pub(crate) fn stance<'a>(
         &mut self,
         position: usize,
         local: LocalId,
+        goals: bool,
         view: impl Fn(LocalId) -> Seen<'a, S>,
     ) -> u64 {
         // Spread before anything else: sums over nodes must not cancel what is equal at two of them.
         let mut stance = mix(mix(position as u64) ^ u64::from(view(local).panicked));
         for (property, memory) in self.properties.iter().zip(&mut self.memories) {
+            if property.is_always() == goals {
+                continue;
+            }
             let seen = match (property.shape(), memory) {
-                (Shape::Node(judge), Memory::Node(seen)) => u64::from(
-                    judge_node(seen, local, || view(local).judge(judge)) == Judgement::Violated,
-                ),
+                (Shape::Node(judge), Memory::Node(seen)) => {
+                    match judge_node(seen, local, || view(local).judge(judge)) {
+                        Judgement::Violated => 1,
+                        // What is not broken is fine; a goal that is unknown is not reached.
+                        Judgement::Unknown if goals => 2,
+                        Judgement::Unknown | Judgement::Holds => 0,
+                    }
+                }
                 (Shape::Pair(project, _), Memory::Pair(projections, _))
                 | (Shape::Global(project, _), Memory::Global(projections, _)) => {
                     let projection = projections.of(local, || view(local).project(project));
@@ -206,6 +237,51 @@ impl<S: Service> Judges<S> {
             stance = mix(stance ^ seen);
         }
         stance
+    }
+
+    /// Judges every goal in a state.
+    pub(crate) fn judge_goals<'a>(
+        &mut self,
+        locals: &[LocalId],
+        view: impl Fn(LocalId) -> Seen<'a, S>,
+    ) -> Vec<Judgement> {
+        let judged = |judges: &mut Self, at: usize| judges.judge_whole(at, locals, &view);
+        let goals = std::mem::take(&mut self.goals);
+        let all = goals.iter().map(|goal| {
+            let parts = goal.parts.iter().map(|&at| judged(self, at));
+            parts.fold(Judgement::Holds, worse)
+        });
+        let all = all.collect();
+        self.goals = goals;
+        all
+    }
+
+    /// Judges one property in a whole state.
+    fn judge_whole<'a>(
+        &mut self,
+        at: usize,
+        locals: &[LocalId],
+        view: &impl Fn(LocalId) -> Seen<'a, S>,
+    ) -> Judgement {
+        match (self.properties[at].shape(), &mut self.memories[at]) {
+            (Shape::Node(judge), Memory::Node(seen)) => {
+                let each = locals
+                    .iter()
+                    .map(|&local| judge_node(seen, local, || view(local).judge(judge)));
+                each.fold(Judgement::Holds, worse)
+            }
+            (Shape::Pair(project, judge), Memory::Pair(projections, seen)) => {
+                projections.all_of(locals, |local| view(local).project(project));
+                let each = pairs(locals.len(), None)
+                    .filter_map(|pair| recall_pair(&self.members, projections, seen, judge, pair));
+                each.fold(Judgement::Holds, worse)
+            }
+            (Shape::Global(project, judge), Memory::Global(projections, seen)) => {
+                projections.all_of(locals, |local| view(local).project(project));
+                recall_all(self.scope, &self.members, projections, seen, judge)
+            }
+            _ => unreachable!("a memory has the shape of its property"),
+        }
     }
 
     /// Lists what is wrong in a state: everything, or what involves the node at position `changed`.
@@ -222,6 +298,9 @@ impl<S: Service> Judges<S> {
         for (index, (property, memory)) in
             self.properties.iter().zip(&mut self.memories).enumerate()
         {
+            if !property.is_always() {
+                continue;
+            }
             let mut find = |nodes: Vec<usize>| {
                 found.push(Finding {
                     property: index,
@@ -242,40 +321,16 @@ impl<S: Service> Judges<S> {
                 (Shape::Pair(project, judge), Memory::Pair(projections, seen)) => {
                     projections.all_of(locals, |local| view(local).project(project));
                     for (a, b) in pairs(locals.len(), changed) {
-                        let (Some(left), Some(right)) =
-                            (projections.scratch[a], projections.scratch[b])
-                        else {
-                            continue;
-                        };
-                        let key = [
-                            a as u32,
-                            left.index() as u32,
-                            b as u32,
-                            right.index() as u32,
-                        ];
-                        let judgement = *seen.entry(key).or_insert_with(|| {
-                            let side =
-                                |at: usize, id| (self.members[at], projections.values.value(id));
-                            let (left, right) = (side(a, left), side(b, right));
-                            worse(judge(left, right), judge(right, left))
-                        });
-                        if judgement == Judgement::Violated {
+                        let judgement =
+                            recall_pair(&self.members, projections, seen, judge, (a, b));
+                        if judgement == Some(Judgement::Violated) {
                             find(vec![a, b]);
                         }
                     }
                 }
                 (Shape::Global(project, judge), Memory::Global(projections, seen)) => {
                     projections.all_of(locals, |local| view(local).project(project));
-                    let known = seen.get(projections.scratch.as_slice()).copied();
-                    let judgement = known.unwrap_or_else(|| {
-                        let shown = projections.scratch.iter().zip(&self.members);
-                        let shown = shown.filter_map(|(id, node)| {
-                            Some((*node, projections.values.value((*id)?)))
-                        });
-                        let judgement = judge(self.scope, &shown.collect::<Vec<_>>());
-                        seen.insert(projections.scratch.as_slice().into(), judgement);
-                        judgement
-                    });
+                    let judgement = recall_all(self.scope, &self.members, projections, seen, judge);
                     if judgement == Judgement::Violated {
                         find(Vec::new());
                     }
@@ -290,6 +345,74 @@ impl<S: Service> Judges<S> {
         }));
         found
     }
+}
+
+/// Ties the properties that are goals together by name and kind.
+fn goals_of<S: Service>(properties: &[Property<S>]) -> Vec<Goal> {
+    let mut goals: Vec<Goal> = Vec::new();
+    for (at, property) in properties.iter().enumerate() {
+        if property.is_always() {
+            continue;
+        }
+        let (name, kind) = (property.name(), property.kind());
+        match goals
+            .iter_mut()
+            .find(|goal| goal.name == name && goal.kind == kind)
+        {
+            Some(goal) => goal.parts.push(at),
+            None => goals.push(Goal {
+                name: name.to_owned(),
+                kind,
+                parts: vec![at],
+            }),
+        }
+    }
+    goals
+}
+
+type PairsSeen = HashMap<[u32; 4], Judgement, FxBuildHasher>;
+type AllSeen = HashMap<Box<[Option<ProjectionId>]>, Judgement, FxBuildHasher>;
+
+/// Judges two nodes of the state being judged, or remembers it; `None` if one has no part in the property.
+#[inline]
+fn recall_pair(
+    members: &[NodeId],
+    projections: &Projections,
+    seen: &mut PairsSeen,
+    judge: &JudgePair,
+    (a, b): (usize, usize),
+) -> Option<Judgement> {
+    let (left, right) = (projections.scratch[a]?, projections.scratch[b]?);
+    let key = [
+        a as u32,
+        left.index() as u32,
+        b as u32,
+        right.index() as u32,
+    ];
+    Some(*seen.entry(key).or_insert_with(|| {
+        let side = |at: usize, id| (members[at], projections.values.value(id));
+        let (left, right) = (side(a, left), side(b, right));
+        worse(judge(left, right), judge(right, left))
+    }))
+}
+
+/// Judges all nodes of the state being judged, or remembers it.
+#[inline]
+fn recall_all(
+    scope: Scope,
+    members: &[NodeId],
+    projections: &Projections,
+    seen: &mut AllSeen,
+    judge: &JudgeAll,
+) -> Judgement {
+    let known = seen.get(projections.scratch.as_slice()).copied();
+    known.unwrap_or_else(|| {
+        let shown = projections.scratch.iter().zip(members);
+        let shown = shown.filter_map(|(id, node)| Some((*node, projections.values.value((*id)?))));
+        let judgement = judge(scope, &shown.collect::<Vec<_>>());
+        seen.insert(projections.scratch.as_slice().into(), judgement);
+        judgement
+    })
 }
 
 /// Lists the pairs of positions, lower first: all, or those with one position.

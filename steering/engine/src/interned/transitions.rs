@@ -17,12 +17,12 @@ use crate::context::Effect;
 use crate::interned::content::fingerprint_of;
 use crate::interned::id::{CallId, LocalId, MessageId, PlainId, TimerId, TossesId};
 use crate::interned::intern::Interner;
-use crate::interned::judge::{Finding, Judges, Seen, Unjudged};
+use crate::interned::judge::{Finding, Goal, Judges, Seen, Unjudged};
 use crate::model::event::{Event, EventOf, Input};
 use crate::model::handler::{self, Local, Tosses};
 use crate::model::simulation::Simulation;
 use crate::model::steering::Steering;
-use crate::property::{Property, Scope, View};
+use crate::property::{Judgement, Property, Scope, View};
 use crate::service::{Service, Transport};
 
 /// An input in ids.
@@ -73,6 +73,12 @@ pub trait Referee {
     fn is_noteworthy(&mut self, before: LocalId, after: LocalId) -> bool;
     /// Returns a word that stands for all that the properties see of a local state.
     fn stance(&mut self, local: LocalId) -> u64;
+    /// Lists the properties that are not about every single state.
+    fn goals(&self) -> &[Goal];
+    /// Returns a word that stands for all that those see of a local state.
+    fn goal_stance(&mut self, local: LocalId) -> u64;
+    /// Judges each of those in a state.
+    fn judge_goals(&mut self, locals: &[LocalId]) -> Vec<Judgement>;
     /// Lists what is wrong in a state: everything, or only what involves the node at one position.
     fn findings(&mut self, locals: &[LocalId], changed: Option<usize>) -> Vec<Finding>;
 }
@@ -147,9 +153,9 @@ impl<S: Service> Typed<S> {
         self.judges.scope()
     }
 
-    /// Lists the properties that had no answer in any state so far.
-    pub fn unjudged(&self) -> Vec<Unjudged> {
-        self.judges.unjudged()
+    /// Lists the properties that had no answer in any state so far, goals only if those are judged.
+    pub fn unjudged(&self, goals: bool) -> Vec<Unjudged> {
+        self.judges.unjudged(goals)
     }
 
     /// Lists the properties of which judgements were cut off because they took too many steps, with how many.
@@ -342,8 +348,26 @@ impl<S: Service> Referee for Typed<S> {
     fn stance(&mut self, local: LocalId) -> u64 {
         let (position, _) = *self.locals.value(local);
         let (locals, plains, setups) = (&self.locals, &self.plains, &self.setups);
+        self.judges.stance(position, local, false, |id| {
+            view(locals, plains, setups, id)
+        })
+    }
+
+    fn goals(&self) -> &[Goal] {
+        self.judges.goals()
+    }
+
+    fn goal_stance(&mut self, local: LocalId) -> u64 {
+        let (position, _) = *self.locals.value(local);
+        let (locals, plains, setups) = (&self.locals, &self.plains, &self.setups);
         self.judges
-            .stance(position, local, |id| view(locals, plains, setups, id))
+            .stance(position, local, true, |id| view(locals, plains, setups, id))
+    }
+
+    fn judge_goals(&mut self, ids: &[LocalId]) -> Vec<Judgement> {
+        let (locals, plains, setups) = (&self.locals, &self.plains, &self.setups);
+        self.judges
+            .judge_goals(ids, |id| view(locals, plains, setups, id))
     }
 
     fn findings(&mut self, ids: &[LocalId], changed: Option<usize>) -> Vec<Finding> {

@@ -12,7 +12,7 @@ use crate::interned::id::{
     ActorId, BundleId, EventId, Id, InboxId, LinksId, LocalId, MessageId, NodeStateId, TossesId,
 };
 use crate::interned::intern::Interner;
-use crate::interned::judge::Finding;
+use crate::interned::judge::{Finding, Goal};
 use crate::interned::sleep;
 use crate::interned::tables::{Details, Looked, Range, Reach, Send, Successor, Tables};
 use crate::interned::transitions::{EventIds, Transitions, Typed};
@@ -20,7 +20,7 @@ use crate::model::event::{Event, Input, Step};
 use crate::model::handler::{Local, Tosses};
 use crate::model::network::{self, Inbox, Links, Parcel};
 use crate::model::simulation::{Node, Simulation};
-use crate::property::Property;
+use crate::property::{Judgement, Property};
 use crate::service::Service;
 
 /// One word of a global state, spelled out.
@@ -38,6 +38,9 @@ struct Label {
     event: EventId,
     tosses: Option<TossesId>,
 }
+
+/// A step by node, event and how the dice fell.
+pub(crate) type StepName = (u16, EventId, Option<TossesId>);
 
 type BundleParts = (NodeId, Vec<Parcel<MessageId>>);
 
@@ -204,6 +207,18 @@ impl<T: Transitions + ?Sized> World<T> {
         }
     }
 
+    /// Returns what happens in a step.
+    pub(crate) fn event_of(&self, successor: u32) -> &EventIds {
+        self.events.value(self.labels[successor as usize].event)
+    }
+
+    /// Returns what a step is, whatever state it is taken in.
+    pub(crate) fn name_of(&self, successor: u32) -> StepName {
+        let label = self.labels[successor as usize];
+        let node = self.tables.details[successor as usize].node;
+        (node, label.event, label.tosses)
+    }
+
     /// Lists the successors that are possible in a state.
     pub(crate) fn steps_from(&mut self, words: &[u32]) -> Vec<u32> {
         let fingerprint = self.tables.fingerprint(words);
@@ -231,6 +246,28 @@ impl<T: Transitions + ?Sized> World<T> {
 
     /// Lists what is wrong in a state: everything, or what involves the node at one position.
     pub(crate) fn findings(&mut self, words: &[u32], changed: Option<usize>) -> Vec<Finding> {
+        self.gather_locals(words);
+        self.transitions.findings(&self.locals, changed)
+    }
+
+    /// Lists the properties that are not about every single state.
+    pub fn goals(&self) -> &[Goal] {
+        self.transitions.goals()
+    }
+
+    /// Returns what the goals see of a node state, spread: states with the same sum over their nodes are judged alike.
+    pub(crate) fn goal_stance(&mut self, word: u32) -> u64 {
+        let state = self.states.value(NodeStateId::from_index(word as usize));
+        self.transitions.goal_stance(state.local)
+    }
+
+    /// Judges each goal in a state.
+    pub(crate) fn judge_goals(&mut self, words: &[u32]) -> Vec<Judgement> {
+        self.gather_locals(words);
+        self.transitions.judge_goals(&self.locals)
+    }
+
+    fn gather_locals(&mut self, words: &[u32]) {
         let nodes = &words[..self.members.len()];
         let local_of = |&word: &u32| {
             self.states
@@ -239,7 +276,6 @@ impl<T: Transitions + ?Sized> World<T> {
         };
         self.locals.clear();
         self.locals.extend(nodes.iter().map(local_of));
-        self.transitions.findings(&self.locals, changed)
     }
 
     fn admit(

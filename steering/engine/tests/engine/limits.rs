@@ -152,9 +152,8 @@ fn an_option_that_a_strategy_cannot_honour_is_an_error() {
             ..by(strategy)
         };
         let error = refused(options).expect("only one strategy prunes");
-        assert_eq!(
-            error.to_string(),
-            format!("{strategy} has no setting `pruning`; it has none")
-        );
+        let said = error.to_string();
+        let expected = format!("{strategy} has no setting `pruning`; it has ");
+        assert!(said.starts_with(&expected), "{said}");
     }
 }

@@ -1,8 +1,10 @@
 //! The engine and its strategies against plain values: generated services, the requirements by their ids, and the
 //! defects known of peers.
 
+mod cycles;
 mod differential;
 mod limits;
+mod liveness;
 mod network;
 mod peers_defects;
 mod random_walk;
@@ -13,3 +15,4 @@ mod settings;
 mod stack;
 mod table;
 mod toys;
+mod walk;

@@ -66,7 +66,7 @@ pub fn serve<S: Service>() {
     };
     let family = Family::<S> {
         stream: UnixStream::from(input),
-        properties: Ok(S::properties()),
+        properties: scry_properties::from_text(""),
         neighbors: Neighbors(Vec::new()),
         vetting: Vetting::default(),
         vetted: 0,

@@ -1,0 +1,590 @@
+//! MaceMC's search (Alg. 1 to 3) on the tables: everything up to a depth, and from each state at that edge random walks that must
+//! reach what `eventually` properties ask for.
+//!
+//! The exhaustive part grows by an increment at a time (B-9). States are told apart by fingerprint with their least depth, found
+//! level by level; so no state is begun from twice (B-31), none is lost because it was met deeper before (B-33), and what
+//! walks visit prunes nothing (B-34). Handlers run once per local state and input, so nothing is executed again to get back
+//! to a state (B-35). A goal that holds within the exhaustive part counts for nothing (B-12): it must hold in the walk.
+//!
+//! A walk that fails is a suspicion. Its critical transition is looked for by more walks (`liveness::critical`), and what
+//! can follow the state after it is enumerated as far as a bound goes: if that is all, the state is proved dead, or the suspicion is
+//! refuted.
+
+mod edge;
+mod probe;
+
+use hashbrown::HashSet;
+use rustc_hash::FxBuildHasher;
+
+use crate::explore::limits::{Limits, Stop};
+use crate::explore::liveness::{
+    Book, Case, FAULT_RECOVERY, Odds, Stroll, WEIGHT_CALL, WEIGHT_FAULT, WEIGHT_MESSAGE,
+    WEIGHT_TIMER, take,
+};
+use crate::explore::report::{Cycles, GoalReport, STEPS_SHOWN, Standing, Walked};
+use crate::explore::shortest::Shortest;
+use crate::explore::strategy::{Claim, Entry, Found, Kind, Plan, Setting, Walk, steps};
+use crate::explore::walk::edge::Edge;
+use crate::explore::walk::probe::Probe;
+use crate::explore::{Counts, Strategy};
+use crate::interned::world::Space;
+use crate::property::Kind as PropertyKind;
+
+const WALKS: Setting = Setting {
+    name: "walks",
+    about: "how many walks begin in each state at the edge of the exhaustive part",
+    kind: Kind::Count(1),
+};
+const LENGTH: Setting = Setting {
+    name: "length",
+    about: "how many steps an execution has, the exhaustive part included",
+    kind: Kind::Count(10_000),
+};
+const INCREMENT: Setting = Setting {
+    name: "increment",
+    about: "by how many steps the exhaustive part grows",
+    kind: Kind::Count(5),
+};
+const PREFIX: Setting = Setting {
+    name: "prefix",
+    about: "begin where all `eventually` properties hold after a walk of at least so many steps; 0 for the start state",
+    kind: Kind::Amount(0),
+};
+const PROBES: Setting = Setting {
+    name: "probes",
+    about: "how many walks must fail before a state counts as one that does not recover",
+    kind: Kind::Count(60),
+};
+const RAISE_LENGTH: Setting = Setting {
+    name: "raise-length",
+    about: "whether to double the length, three times at the most, where it does not suffice to decide",
+    kind: Kind::Switch(false),
+};
+
+pub(super) static ENTRY: Entry = Entry {
+    name: "walk",
+    about: "everything up to a depth that grows, and random walks from there that must reach `eventually` properties",
+    settings: &[
+        WALKS,
+        LENGTH,
+        INCREMENT,
+        PREFIX,
+        PROBES,
+        RAISE_LENGTH,
+        WEIGHT_CALL,
+        WEIGHT_MESSAGE,
+        WEIGHT_TIMER,
+        WEIGHT_FAULT,
+        FAULT_RECOVERY,
+    ],
+    threads: false,
+    seeded: true,
+    goals: true,
+    offline: Some("suspects what it does not prove, which is nothing to act on"),
+    start: |world, start, plan| Box::new(Walks::new(world, start, plan)),
+};
+
+impl Strategy {
+    /// Everything up to a depth that grows, and random walks from there.
+    pub const WALK: Self = Self::of(&ENTRY);
+}
+
+/// How often a length can be doubled.
+const RAISES_MAX: u32 = 3;
+/// How many states are enumerated to prove or refute all suspicions together.
+const AHEAD_ALL_MAX: usize = 200_000;
+/// How many walks are tried to find a prefix.
+const PREFIX_TRIES: u64 = 100;
+
+#[derive(Debug)]
+struct Walks {
+    limits: Limits,
+    seed: u64,
+    per_state: u64,
+    length: usize,
+    increment: u32,
+    probes: u64,
+    raises: u32,
+    faults: bool,
+    book: Book,
+    odds: Odds,
+    start: Vec<u32>,
+    /// What leads to where the exhaustive part begins, and how many steps that is at the least.
+    prefix: Vec<u32>,
+    prefix_min: usize,
+    edge: Edge,
+    task: Task,
+    /// How many walks were begun, of all kinds: each has dice of its own.
+    begun: u64,
+    transitions: u64,
+    depth: u32,
+    /// What the properties saw, summed up, in states in which nothing was wrong.
+    fine: HashSet<u64, FxBuildHasher>,
+    found: Shortest,
+    suspects: Vec<Suspect>,
+    /// The targets of `suspects`, a bit each.
+    suspected: u32,
+    refuted: u64,
+    /// How many states may still be enumerated.
+    ahead_left: usize,
+    /// How many suspects the search does not stop for.
+    passed: usize,
+    /// By target.
+    walked: Vec<Walked>,
+    /// By `sometimes` goal: the least number of steps seen.
+    reached: Vec<Option<u32>>,
+    perhaps: u32,
+}
+
+#[derive(Debug)]
+enum Task {
+    /// A walk to where the exhaustive part is to begin.
+    Prefix(Stroll),
+    /// A walk from a state at the edge, the how manieth of that state.
+    Walk {
+        place: usize,
+        time: u64,
+        stroll: Stroll,
+    },
+    /// The exhaustive part grows up to a depth; so many states of its edge are expanded.
+    Grow {
+        place: usize,
+        until: u32,
+    },
+    /// The critical transition of an execution.
+    Probe(Box<Probe>),
+    Over(Stop),
+}
+
+/// A state that walks did not get out of.
+#[derive(Debug)]
+struct Suspect {
+    target: usize,
+    path: Vec<u32>,
+    case: Case,
+    proved: bool,
+    live: Vec<Vec<u32>>,
+}
+
+impl Walks {
+    fn new(world: &mut Space, start: &[u32], plan: Plan) -> Self {
+        let settings = &plan.settings;
+        let count = |setting: &Setting| settings.count(setting);
+        let faults = settings.is_on(&FAULT_RECOVERY);
+        let book = Book::new(world.goals());
+        let mut walks = Self {
+            limits: plan.limits,
+            seed: plan.seed,
+            per_state: count(&WALKS),
+            length: count(&LENGTH) as usize,
+            increment: count(&INCREMENT).min(u64::from(u32::MAX)) as u32,
+            probes: count(&PROBES),
+            raises: match settings.is_on(&RAISE_LENGTH) {
+                true => RAISES_MAX,
+                false => 0,
+            },
+            faults,
+            odds: Odds::of(settings, faults),
+            start: start.to_vec(),
+            prefix: Vec::new(),
+            prefix_min: count(&PREFIX) as usize,
+            edge: Edge::at(world, start),
+            task: Task::Over(Stop::Enough),
+            begun: 0,
+            transitions: 0,
+            depth: 0,
+            fine: HashSet::default(),
+            found: Shortest::default(),
+            suspects: Vec::new(),
+            suspected: 0,
+            refuted: 0,
+            ahead_left: AHEAD_ALL_MAX,
+            passed: 0,
+            walked: vec![Walked::default(); book.targets().len()],
+            reached: vec![None; book.sometimes().len()],
+            perhaps: 0,
+            book,
+        };
+        for finding in world.findings(start, None) {
+            walks.found.record(finding, Vec::new());
+        }
+        walks.see(world, start, 0);
+        walks.task = match walks.prefix_min {
+            0 => walks.walk_from(world, 0, 0),
+            _ => Task::Prefix(walks.stroll(world, start.to_vec())),
+        };
+        walks
+    }
+
+    fn stroll(&mut self, world: &mut Space, words: Vec<u32>) -> Stroll {
+        self.begun += 1;
+        let judged = self.book.judge(world, &words);
+        Stroll::new(words, judged, self.seed, self.begun)
+    }
+
+    fn walk_from(&mut self, world: &mut Space, place: usize, time: u64) -> Task {
+        let width = self.edge.width;
+        let words = self.edge.words[place * width..(place + 1) * width].to_vec();
+        let stroll = self.stroll(world, words);
+        Task::Walk {
+            place,
+            time,
+            stroll,
+        }
+    }
+
+    /// Notes what a state is to `sometimes` goals.
+    fn see(&mut self, world: &mut Space, words: &[u32], steps: usize) {
+        if !self.reached.is_empty() {
+            let judged = self.book.judge(world, words);
+            self.note(judged.sometimes, judged.perhaps, steps);
+        }
+    }
+
+    fn note(&mut self, sometimes: u32, perhaps: u32, steps: usize) {
+        self.perhaps |= perhaps;
+        for (at, reached) in self.reached.iter_mut().enumerate() {
+            if sometimes >> at & 1 != 0 {
+                let least = reached.map_or(u32::MAX, |known| known);
+                *reached = Some(least.min(steps as u32));
+            }
+        }
+    }
+
+    /// Takes a step of a walk, and judges where it leads. `before` is what leads to where the walk began, in `steps` steps.
+    fn step(
+        &mut self,
+        world: &mut Space,
+        stroll: &mut Stroll,
+        steps: usize,
+        before: impl Fn(&Self) -> Vec<u32>,
+    ) -> bool {
+        let Some(step) = stroll.step(world, &mut self.odds, &mut self.book) else {
+            return false;
+        };
+        self.transitions += 1;
+        let details = &world.tables().details[step as usize];
+        let (noteworthy, node) = (details.noteworthy, usize::from(details.node));
+        // Safety holds in walks too (B-11).
+        if noteworthy && self.fine.insert(world.tables().stance(&stroll.words)) {
+            let findings = world.findings(&stroll.words, Some(node));
+            if !findings.is_empty() {
+                // Another node may be what is wrong next time.
+                self.fine.remove(&world.tables().stance(&stroll.words));
+            }
+            for finding in findings {
+                let mut path = before(self);
+                path.extend(&stroll.path);
+                self.found.record(finding, path);
+            }
+        }
+        if !self.reached.is_empty() && stroll.judged.sometimes != 0 {
+            self.note(stroll.judged.sometimes, 0, steps + stroll.path.len());
+        }
+        true
+    }
+
+    /// Returns the steps from the start to a state at the edge.
+    fn trail(&self, place: usize) -> Vec<u32> {
+        let mut path = self.edge.trail(place);
+        path.splice(0..0, self.prefix.iter().copied());
+        path
+    }
+
+    /// Returns the words of the state that an execution reaches after some steps.
+    fn after(&self, world: &mut Space, execution: &[u32]) -> Vec<u32> {
+        let mut words = self.start.clone();
+        for &step in execution {
+            take(world, &mut words, step);
+        }
+        words
+    }
+
+    fn advance_prefix(&mut self, world: &mut Space, mut stroll: Stroll) -> Task {
+        let all = self.book.all();
+        if stroll.path.len() >= self.prefix_min && stroll.judged.holds & all == all {
+            self.prefix = stroll.path;
+            self.edge = Edge::at(world, &stroll.words);
+            return self.walk_from(world, 0, 0);
+        }
+        let room = self.length.max(self.prefix_min);
+        if stroll.path.len() < room && self.step(world, &mut stroll, 0, |_| Vec::new()) {
+            return Task::Prefix(stroll);
+        }
+        if self.begun >= PREFIX_TRIES {
+            return Task::Over(Stop::Enough);
+        }
+        Task::Prefix(self.stroll(world, self.start.clone()))
+    }
+
+    fn advance_walk(
+        &mut self,
+        world: &mut Space,
+        place: usize,
+        time: u64,
+        mut stroll: Stroll,
+    ) -> Task {
+        let all = self.book.all();
+        let room = self.length.saturating_sub(self.edge.depth as usize);
+        let held = stroll.held;
+        let is_over = all != 0 && held == all || stroll.path.len() >= room;
+        let steps = self.prefix.len() + self.edge.depth as usize;
+        if !is_over && self.step(world, &mut stroll, steps, |walks| walks.trail(place)) {
+            self.count_held(&stroll, stroll.held & !held);
+            return Task::Walk {
+                place,
+                time,
+                stroll,
+            };
+        }
+        let stuck = !is_over;
+        if stuck {
+            // Where nothing happens any more, what holds goes on to hold (B-16).
+            self.count_held(&stroll, stroll.judged.holds & !held);
+            stroll.held |= stroll.judged.holds;
+        }
+        for walked in &mut self.walked {
+            walked.walks += 1;
+        }
+        let missed = all & !stroll.held;
+        let suspicious = missed & !self.suspected;
+        if suspicious != 0 {
+            let mut execution = self.trail(place);
+            execution.extend(&stroll.path);
+            let stuck = stuck && self.is_stuck(world, &stroll.words);
+            return self.begin_probe(world, execution, stuck, suspicious, (place, time));
+        }
+        self.next_walk(world, place, time)
+    }
+
+    fn count_held(&mut self, stroll: &Stroll, new: u32) {
+        for (at, walked) in self.walked.iter_mut().enumerate() {
+            if new >> at & 1 != 0 {
+                walked.count(stroll.path.len() as u64);
+            }
+        }
+    }
+
+    /// Tells whether nothing can happen in a state, whatever the weights are.
+    fn is_stuck(&self, world: &mut Space, words: &[u32]) -> bool {
+        let possible = world.steps_from(words);
+        let details = &world.tables().details;
+        !possible
+            .iter()
+            .any(|&step| self.faults || details[step as usize].fault.is_none())
+    }
+
+    fn next_walk(&mut self, world: &mut Space, place: usize, time: u64) -> Task {
+        if time + 1 < self.per_state {
+            return self.walk_from(world, place, time + 1);
+        }
+        if place + 1 < self.edge.len() {
+            return self.walk_from(world, place + 1, 0);
+        }
+        if self
+            .limits
+            .depth
+            .is_some_and(|limit| self.edge.depth >= limit)
+        {
+            return Task::Over(Stop::Depth);
+        }
+        let until = self.edge.depth.saturating_add(self.increment);
+        let until = until.min(self.limits.depth.unwrap_or(u32::MAX));
+        Task::Grow { place: 0, until }
+    }
+
+    /// Expands one state at the edge.
+    fn grow(&mut self, world: &mut Space, place: usize, until: u32) -> Task {
+        let width = self.edge.width;
+        if place == self.edge.len() {
+            self.edge.step_out();
+            if self.edge.len() == 0 {
+                return Task::Over(Stop::Exhausted);
+            }
+            self.depth = self.depth.max(self.edge.depth);
+            if self.edge.depth < until {
+                return Task::Grow { place: 0, until };
+            }
+            // What is known of walks is about those from the edge as it is now (B-42).
+            self.walked.fill(Walked {
+                depth: self.edge.depth,
+                ..Walked::default()
+            });
+            return self.walk_from(world, 0, 0);
+        }
+        let words = self.edge.words[place * width..(place + 1) * width].to_vec();
+        for step in world.steps_from(&words) {
+            self.transitions += 1;
+            let mut after = words.clone();
+            world.tables().patch(&mut after, step);
+            if !self.edge.add(world, place, step, &after) {
+                continue;
+            }
+            let details = world.tables().details[step as usize];
+            let steps = self.prefix.len() + self.edge.depth as usize + 1;
+            self.see(world, &after, steps);
+            if details.noteworthy {
+                for finding in world.findings(&after, Some(usize::from(details.node))) {
+                    let mut path = self.trail(place);
+                    path.push(step);
+                    self.found.record(finding, path);
+                }
+            }
+        }
+        Task::Grow {
+            place: place + 1,
+            until,
+        }
+    }
+
+    fn stop(&self, world: &Space) -> Option<Stop> {
+        let limits = &self.limits;
+        let states = self.edge.origins.len() as u64;
+        if let Task::Over(stop) = self.task {
+            Some(stop)
+        } else if limits.first_violation
+            && (self.found.has_new() || self.suspects.len() > self.passed)
+        {
+            Some(Stop::Violation)
+        } else if limits.states.is_some_and(|limit| states >= limit) {
+            Some(Stop::States)
+        } else if limits
+            .bytes
+            .is_some_and(|limit| (self.bytes() + world.bytes()) as u64 > limit)
+        {
+            Some(Stop::Bytes)
+        } else {
+            None
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        self.edge.bytes() + self.book.bytes() + self.odds.bytes()
+    }
+}
+
+impl Walk for Walks {
+    fn advance(&mut self, world: &mut Space, steps: u64) -> Option<Stop> {
+        for at in 0..steps {
+            // What limits look at grows slowly: it need not be asked at every step of a walk.
+            let in_walk = matches!(&self.task, Task::Walk { .. } | Task::Probe(_)) && at % 64 != 0;
+            let is_asked = !in_walk || self.limits.first_violation;
+            if is_asked && let Some(stop) = self.stop(world) {
+                return Some(stop);
+            }
+            let task = std::mem::replace(&mut self.task, Task::Over(Stop::Enough));
+            self.task = match task {
+                Task::Prefix(stroll) => self.advance_prefix(world, stroll),
+                Task::Walk {
+                    place,
+                    time,
+                    stroll,
+                } => self.advance_walk(world, place, time, stroll),
+                Task::Grow { place, until } => self.grow(world, place, until),
+                Task::Probe(probe) => self.advance_probe(world, probe),
+                over @ Task::Over(_) => over,
+            };
+        }
+        self.stop(world)
+    }
+
+    fn counts(&self) -> Counts {
+        Counts {
+            states: self.edge.origins.len() as u64,
+            transitions: self.transitions,
+            depth: self.depth,
+            frontier: self.edge.len() as u64,
+        }
+    }
+
+    fn for_each_waiting(&self, see: &mut dyn FnMut(&[u32])) {
+        self.edge.words.chunks_exact(self.edge.width).for_each(see);
+    }
+
+    fn found_count(&self) -> usize {
+        self.found.len() + self.suspects.len()
+    }
+
+    fn found(&self, world: &Space, start: &[u32]) -> Vec<Found> {
+        let mut all = self.found.list(world, start);
+        for suspect in &self.suspects {
+            let goals = self.book.targets()[suspect.target].goals.clone();
+            let mut live = suspect.live.iter().map(|path| steps(world, path));
+            let claim = match suspect.proved {
+                true => Claim::Dead {
+                    goals,
+                    critical: suspect.case == Case::C1,
+                    faults: self.faults,
+                    live: live.next(),
+                },
+                false => Claim::Suspected {
+                    goals,
+                    case: suspect.case,
+                    walks: self.probes,
+                    live: live.collect(),
+                },
+            };
+            all.push(Found::at(world, start, &suspect.path, claim));
+        }
+        all
+    }
+
+    fn pass_over_found(&mut self, _: &Space) {
+        self.found.pass_over();
+        self.passed = self.suspects.len();
+    }
+
+    fn goals(&self, world: &Space) -> Vec<GoalReport> {
+        let targets = self.book.targets().iter().zip(&self.walked);
+        let mut all: Vec<GoalReport> = targets
+            .map(|(target, walked)| GoalReport {
+                property: target.name.clone(),
+                kind: PropertyKind::Eventually,
+                standing: Standing::Walked(Walked {
+                    refuted: self.refuted,
+                    ..walked.clone()
+                }),
+                cycles: Cycles::NotAsked,
+            })
+            .collect();
+        let complete = matches!(self.task, Task::Over(Stop::Exhausted))
+            && self.prefix.is_empty()
+            && !world.transitions().is_truncated();
+        for (at, (&goal, reached)) in self.book.sometimes().iter().zip(&self.reached).enumerate() {
+            let standing = match reached {
+                Some(steps) => Standing::Reached { steps: *steps },
+                None if complete && self.perhaps >> at & 1 == 0 => Standing::Vacuous,
+                None => Standing::NotReached,
+            };
+            all.push(GoalReport {
+                property: world.goals()[goal].name.clone(),
+                kind: PropertyKind::Sometimes,
+                standing,
+                cycles: Cycles::NotAsked,
+            });
+        }
+        all
+    }
+
+    fn goal_bytes(&self) -> u64 {
+        (self.book.bytes() + self.odds.bytes()) as u64
+    }
+
+    fn extent(&self) -> Option<&'static str> {
+        match (self.prefix.is_empty(), self.book.targets().is_empty()) {
+            (true, true) => None,
+            (true, false) => Some("in the whole state space, `eventually` by walks"),
+            (false, true) => Some("in all that can follow the prefix"),
+            (false, false) => Some("in all that can follow the prefix, `eventually` by walks"),
+        }
+    }
+}
+
+impl Walked {
+    fn count(&mut self, steps: u64) {
+        self.live += 1;
+        for (within, count) in STEPS_SHOWN.iter().zip(&mut self.within) {
+            *count += u64::from(steps <= *within);
+        }
+    }
+}
