@@ -74,7 +74,7 @@ fn fresh(request: &Request<'_, Pastry>) -> Result<System<Pastry>, String> {
         bugs: Bugs {
             rejoin: request.has_bug(REJOIN),
         },
-        ..Setup::new([NodeId::new(1)])
+        ..Setup::new(nodes.iter().copied())
     };
     Ok(System::new(
         nodes.into_iter().map(|node| (node, setup.clone())),

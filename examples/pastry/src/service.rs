@@ -10,6 +10,9 @@
 //! them, there is a new connection, on which greetings arrive (MaceMC §1: "its join messages were forwarded to unjoined nodes").
 //! Two things mend it: who asks for a place has none, and is forgotten, with the connections to it; and a node without a place tells
 //! so to whoever takes it for a member.
+//!
+//! A node that is left alone asks its contacts again. Two rings of several nodes each, left by many failures at once, do not
+//! look for each other: that takes more than the membership of this example.
 
 use std::collections::BTreeSet;
 
