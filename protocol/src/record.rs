@@ -181,7 +181,7 @@ kinds! {
     "run" Run {
         /// How it searched: the name of a strategy.
         strategy: Option<String>,
-        /// How it ended: `exhausted`, `budget`, `cancelled`, `unreadable`, `crashed`, `hung` or `unsent`.
+        /// How it ended: `exhausted`, `covered`, `budget`, `cancelled`, `unreadable`, `crashed`, `hung` or `unsent`.
         ended: String,
         /// States visited.
         states: u64,

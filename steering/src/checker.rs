@@ -368,6 +368,7 @@ impl<S: Service> Run<'_, S> {
         let mut pace = Pace::default();
         let mut known = 0;
         let mut progress_at = PROGRESS_EVERY_MS;
+        let mut covered = false;
         loop {
             let begun = self.shell.elapsed_ms();
             let stop = search.advance(pace.steps());
@@ -402,17 +403,27 @@ impl<S: Service> Run<'_, S> {
             }
             match stop {
                 Some(Stop::Exhausted) => return Ended::Exhausted,
+                Some(_) if search.has_covered() => return Ended::Covered,
                 Some(_) => return Ended::Budget,
                 None => {}
             }
             if let Some(ended) = self.halted() {
                 self.tell_unfit(search);
-                return ended;
+                // Beyond what a strategy promises, a search is welcome to end at any time.
+                return match search.has_covered() {
+                    true => Ended::Covered,
+                    false => ended,
+                };
             }
             let elapsed = self.shell.elapsed_ms();
-            if elapsed >= progress_at {
+            let newly_covered = !covered && search.has_covered();
+            if newly_covered || elapsed >= progress_at {
+                covered |= newly_covered;
                 progress_at = elapsed + PROGRESS_EVERY_MS;
-                let progress = progress(self.job, *counts, elapsed);
+                let progress = Progress {
+                    covered,
+                    ..progress(self.job, *counts, elapsed)
+                };
                 self.shell.tell(CheckerToAgent::Progress(progress));
             }
         }
@@ -619,6 +630,7 @@ fn progress(job: &Job, counts: Counts, elapsed_ms: u64) -> Progress {
         states: counts.states,
         depth: counts.depth,
         elapsed_ms,
+        covered: false,
     }
 }
 

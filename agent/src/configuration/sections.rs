@@ -152,7 +152,7 @@ sections! {
         /// What is started as the checker; empty for the executable of the service that is attached.
         command: Vec<String> = Vec::new(),
         /// How it searches: the name of a strategy, as `check --help` of the service lists them.
-        strategy: String = Strategy::CONSEQUENCE.name().to_owned(),
+        strategy: String = Strategy::PORTFOLIO.name().to_owned(),
         /// How long one search may take.
         time_ms: u64 = 5_000,
         /// How much longer it may stay silent before it is killed.

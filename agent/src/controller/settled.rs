@@ -63,7 +63,7 @@ impl Controller {
             }
         }
         let again = match ended {
-            Ended::Exhausted => None,
+            Ended::Exhausted | Ended::Covered => None,
             Ended::Budget => {
                 let took_ms = now.millis_since(run.started).max(1);
                 Some(now.after_millis(took_ms.saturating_mul(REST_FACTOR)))

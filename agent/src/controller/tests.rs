@@ -271,6 +271,7 @@ fn report(run: RunId, ended: Ended) -> Report {
             states: 100,
             depth: 7,
             elapsed_ms: 30,
+            covered: false,
         },
         violations: 0,
         unconfirmed: 0,

@@ -14,6 +14,7 @@ mod churn;
 mod cluster;
 mod demo;
 mod draw;
+mod event_log;
 mod gauntlet;
 mod html;
 mod node;

@@ -1,7 +1,5 @@
 //! A run on stage: a cluster, what is done to it, and those who watch.
 
-use std::fs::File;
-use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -11,6 +9,7 @@ use tokio::time::Instant;
 
 use crate::churn::{Act, Deed};
 use crate::cluster::{Cluster, Happening, Plan, Steering, epoch_ms};
+use crate::event_log::EventLog;
 use crate::observer::Observer;
 use crate::result::RunResult;
 use crate::staged::Staged;
@@ -29,7 +28,7 @@ pub(crate) struct Stage<'v, S: Staged> {
     seed: u64,
     started: Instant,
     /// Every event with the state after it, for whoever wants to know how something came about.
-    events: Option<BufWriter<File>>,
+    events: EventLog,
 }
 
 impl<'v, S: Staged> Stage<'v, S> {
@@ -52,9 +51,7 @@ impl<'v, S: Staged> Stage<'v, S> {
             steering: plan.steering,
             seed: plan.seed,
             started: Instant::now(),
-            events: File::create(plan.directory.join("events.jsonl"))
-                .ok()
-                .map(BufWriter::new),
+            events: EventLog::create(&plan.directory),
         })
     }
 
@@ -165,12 +162,8 @@ impl<'v, S: Staged> Stage<'v, S> {
     }
 
     fn write_down(&mut self, happening: &Happening) {
-        if let (Happening::Event(judged), Some(events)) = (happening, &mut self.events)
-            && let Ok(line) = serde_json::to_string(&judged.told)
-            && writeln!(events, "{line}").is_err()
-        {
-            // A disk that is full ends the story, not the experiment.
-            self.events = None;
+        if let Happening::Event(judged) = happening {
+            self.events.note(judged);
         }
     }
 

@@ -1,8 +1,11 @@
 //! What must hold in every state of both deployments; `properties.toml` says the same in CEL.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use scry::{Property, View};
 
 use crate::service::Paxos;
+use crate::{Index, Value};
 
 /// Lists the properties.
 pub fn all() -> Vec<Property<Paxos>> {
@@ -23,14 +26,31 @@ fn at_most_one_value_is_chosen() -> Property<Paxos> {
         },
     )
     .saying(|nodes| {
+        let disputed = disputed(nodes);
         let mut said = Vec::new();
         for node in nodes {
             for (index, value) in &node.state.chosen {
-                said.push(format!("{} chose {value} for index {index}", node.id));
+                if disputed.contains(index) {
+                    said.push(format!("{} chose {value} for index {index}", node.id));
+                }
             }
         }
         said.join(", ")
     })
+    .telling_apart(|nodes| {
+        let disputed = disputed(nodes).into_iter();
+        disputed.map(|index| format!("index {index}")).collect()
+    })
+}
+
+/// Lists the indices for which nodes have chosen different values.
+fn disputed(nodes: &[View<'_, Paxos>]) -> BTreeSet<Index> {
+    let mut values: BTreeMap<Index, BTreeSet<Value>> = BTreeMap::new();
+    for (&index, &value) in nodes.iter().flat_map(|node| &node.state.chosen) {
+        values.entry(index).or_default().insert(value);
+    }
+    values.retain(|_, values| values.len() > 1);
+    values.into_keys().collect()
 }
 
 #[cfg(test)]

@@ -184,6 +184,8 @@ pub struct Progress {
     pub depth: u32,
     /// Milliseconds spent.
     pub elapsed_ms: u64,
+    /// Whether it has looked where its strategy promises to, and goes on only because there is time left.
+    pub covered: bool,
 }
 
 /// What a search found.
@@ -280,6 +282,8 @@ coded! {
         Cancelled = 2 "it was told to",
         /// The snapshot, a property or the settings could not be read.
         Unreadable = 3 "the job could not be read",
+        /// All that its strategy promises was visited, and something beyond, as long as there was time.
+        Covered = 4 "all that was promised was visited",
     }
 }
 

@@ -480,6 +480,7 @@ fn progress(dice: &mut Dice) -> Progress {
         states: dice.number(),
         depth: dice.number() as u32,
         elapsed_ms: dice.number(),
+        covered: dice.below(2) == 0,
     }
 }
 

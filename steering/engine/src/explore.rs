@@ -3,7 +3,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`strategy`], [`limits`], [`report`] | what is asked of a search and what it answers |
-//! | `exhaustive`, `consequence`, `depth_first`, `random_walk`, `walk` | the strategies, each with its entry in the list |
+//! | `exhaustive`, `consequence`, `portfolio`, `depth_first`, `random_walk`, `walk` | the strategies, each with its entry in the list |
 //! | `breadth` | breadth-first search, the engine's inner loop, on which the first two stand |
 //! | `liveness` | what must come again and again: states are alive, dead or not decided |
 //! | `confirm` | every finding replayed on plain values, and laid out in time |
@@ -27,12 +27,14 @@ mod visited;
 mod consequence;
 mod depth_first;
 mod exhaustive;
+mod portfolio;
 mod random_walk;
 mod walk;
 
-static STRATEGIES: [&Entry; 5] = [
+static STRATEGIES: &[&Entry] = &[
     &exhaustive::ENTRY,
     &consequence::ENTRY,
+    &portfolio::ENTRY,
     &depth_first::ENTRY,
     &random_walk::ENTRY,
     &walk::ENTRY,
@@ -245,6 +247,11 @@ impl<S: Service> Search<S> {
         self.walk.counts()
     }
 
+    /// Tells whether it has looked where its strategy promises to look, and goes on only because there is time left.
+    pub fn has_covered(&self) -> bool {
+        self.walk.has_covered()
+    }
+
     /// Lists the properties that had no answer in any state so far, and those that the strategy does not judge.
     pub fn unjudged(&self) -> Vec<Unjudged> {
         let strategy = self.options.strategy;
@@ -344,10 +351,17 @@ impl<S: Service> Search<S> {
         self.walk.found(&self.world, &self.words)
     }
 
-    /// Reports what was found so far. Every path is replayed on plain values first.
+    /// Draws what is left of the [conclusions](Self::conclude) and reports what was found so far. Every path is replayed on plain
+    /// values first.
     pub fn finish(mut self) -> Report<S> {
-        let stop = self.advance(0).unwrap_or(Stop::Caller);
         while !self.conclude(u64::MAX) {}
+        self.finish_as_it_is()
+    }
+
+    /// As [`finish`](Self::finish), but with the conclusions that are drawn already and no others: what is missing is told as
+    /// not judged.
+    pub fn finish_as_it_is(mut self) -> Report<S> {
+        let stop = self.advance(0).unwrap_or(Stop::Caller);
         let counts = self.counts();
         let (mut violations, mut unfit, mut unconfirmed) = (Vec::new(), Vec::new(), 0);
         let mut suspected = Vec::new();
@@ -361,7 +375,14 @@ impl<S: Service> Search<S> {
         }
         let extent = self.walk.extent().filter(|_| stop == Stop::Exhausted);
         let (goals, goal_bytes) = (self.walk.goals(&self.world), self.walk.goal_bytes());
-        let unjudged = self.unjudged();
+        let mut unjudged = self.unjudged();
+        if goals.is_empty() && self.options.strategy.judges_goals() {
+            let left = self.world.goals().iter().map(|goal| Unjudged {
+                property: goal.name.clone(),
+                why: "there was no time to draw conclusions".to_owned(),
+            });
+            unjudged = unjudged.into_iter().chain(left).collect();
+        }
         let transitions = self.world.transitions();
         Report {
             strategy: self.options.strategy,

@@ -24,7 +24,7 @@ mod limit;
 pub use limit::StepLimit;
 
 use std::any::Any;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -104,6 +104,7 @@ pub struct Property<S: Service> {
     kind: Kind,
     shape: Shape<S>,
     explain: Option<Explain<S>>,
+    apart: Option<TellApart<S>>,
     limit: Option<Arc<StepLimit>>,
 }
 
@@ -128,6 +129,8 @@ pub type JudgePair =
 pub type JudgeAll = Arc<dyn Fn(Scope, &[(NodeId, &Projection)]) -> Judgement + Send + Sync>;
 /// Says in words what is wrong in a state that violates the property.
 pub type Explain<S> = Arc<dyn Fn(Scope, &[View<'_, S>]) -> String + Send + Sync>;
+/// Names every single thing that is wrong in a state.
+pub type TellApart<S> = Arc<dyn Fn(Scope, &[View<'_, S>]) -> BTreeSet<String> + Send + Sync>;
 
 /// A projected value whose type only its property knows.
 #[derive(Clone)]
@@ -210,6 +213,7 @@ impl<S: Service> Property<S> {
             kind: Kind::Always,
             shape,
             explain: None,
+            apart: None,
             limit: None,
         }
     }
@@ -277,59 +281,42 @@ impl<S: Service> Property<S> {
         self
     }
 
+    /// Adds what tells things that are wrong from each other, by names of their own: two indices with two values each are two. A
+    /// node that has broken a property once is then still kept from breaking it again in another way; without it, what is
+    /// broken already cannot be told from what is new.
+    #[must_use]
+    pub fn telling_apart(
+        self,
+        apart: impl Fn(&[View<'_, S>]) -> BTreeSet<String> + Send + Sync + 'static,
+    ) -> Self {
+        self.telling_apart_in(move |_, views| apart(views))
+    }
+
+    /// As [`telling_apart`](Self::telling_apart), depending on whether every node is in view.
+    #[must_use]
+    pub fn telling_apart_in(
+        mut self,
+        apart: impl Fn(Scope, &[View<'_, S>]) -> BTreeSet<String> + Send + Sync + 'static,
+    ) -> Self {
+        self.apart = Some(Arc::new(apart));
+        self
+    }
+
     /// Returns the same property for states that other nodes sent: where it panics it is unknown, and `panicked` learns what
     /// it said. While it looks at a node's state, that is [noted](crate::blame).
     #[must_use]
     pub fn contained(self, panicked: &Panics) -> Self {
-        let name: Arc<str> = self.name.as_str().into();
-        let tell = {
-            let (name, panicked) = (name.clone(), panicked.clone());
-            move |Panicked(said)| panicked.note(&name, said)
-        };
-        let project = |project: Project<S>| -> Project<S> {
-            let tell = tell.clone();
-            Arc::new(move |view| {
-                contain(Some(view.id), || project(view)).unwrap_or_else(|said| {
-                    tell(said);
-                    Some(Projection::new(Unseen))
-                })
-            })
+        let containment = Containment {
+            name: self.name.as_str().into(),
+            panicked: panicked.clone(),
         };
         let shape = match self.shape {
-            Shape::Node(judge) => {
-                let tell = tell.clone();
-                Shape::Node(Arc::new(move |view: &View<'_, S>| {
-                    contain(Some(view.id), || judge(view)).unwrap_or_else(|said| {
-                        tell(said);
-                        Judgement::Unknown
-                    })
-                }))
+            Shape::Node(judge) => Shape::Node(containment.node(judge)),
+            Shape::Pair(project, judge) => {
+                Shape::Pair(containment.project(project), containment.pair(judge))
             }
-            Shape::Pair(read, judge) => {
-                let tell = tell.clone();
-                let judge: JudgePair = Arc::new(move |left, right| {
-                    if left.1.is_unseen() || right.1.is_unseen() {
-                        return Judgement::Unknown;
-                    }
-                    contain(None, || judge(left, right)).unwrap_or_else(|said| {
-                        tell(said);
-                        Judgement::Unknown
-                    })
-                });
-                Shape::Pair(project(read), judge)
-            }
-            Shape::Global(read, judge) => {
-                let tell = tell.clone();
-                let judge: JudgeAll = Arc::new(move |scope, all| {
-                    if all.iter().any(|(_, projection)| projection.is_unseen()) {
-                        return Judgement::Unknown;
-                    }
-                    contain(None, || judge(scope, all)).unwrap_or_else(|said| {
-                        tell(said);
-                        Judgement::Unknown
-                    })
-                });
-                Shape::Global(project(read), judge)
+            Shape::Global(project, judge) => {
+                Shape::Global(containment.project(project), containment.all(judge))
             }
         };
         let explain = self.explain.map(|explain| -> Explain<S> {
@@ -339,11 +326,15 @@ impl<S: Service> Property<S> {
                 })
             })
         });
+        let apart = self.apart.map(|apart| -> TellApart<S> {
+            Arc::new(move |scope, views| contain(None, || apart(scope, views)).unwrap_or_default())
+        });
         Self {
             name: self.name,
             kind: self.kind,
             shape,
             explain,
+            apart,
             limit: self.limit,
         }
     }
@@ -376,6 +367,11 @@ impl<S: Service> Property<S> {
     /// Says what is wrong with the nodes in view, if it can.
     pub fn explain_in(&self, scope: Scope, views: &[View<'_, S>]) -> Option<String> {
         self.explain.as_ref().map(|explain| explain(scope, views))
+    }
+
+    /// Names every single thing that is wrong with the nodes in view, if it can tell them apart.
+    pub fn all_broken_in(&self, scope: Scope, views: &[View<'_, S>]) -> Option<BTreeSet<String>> {
+        self.apart.as_ref().map(|apart| apart(scope, views))
     }
 
     /// Judges a whole state without any memory: the reference for what the engine remembers.
@@ -412,6 +408,61 @@ fn contain<R>(node: Option<NodeId>, look: impl FnOnce() -> R) -> Result<R, Panic
 /// What a property is taken to read of a node where it panics.
 #[derive(Eq, Hash, PartialEq)]
 struct Unseen;
+
+/// Keeps what a property does when it panics from whoever asks it.
+#[derive(Clone)]
+struct Containment {
+    name: Arc<str>,
+    panicked: Panics,
+}
+
+impl Containment {
+    fn note(&self, Panicked(said): Panicked) {
+        self.panicked.note(&self.name, said);
+    }
+
+    fn judged(&self, judged: Result<Judgement, Panicked>) -> Judgement {
+        judged.unwrap_or_else(|panicked| {
+            self.note(panicked);
+            Judgement::Unknown
+        })
+    }
+
+    fn project<S: Service>(&self, project: Project<S>) -> Project<S> {
+        let this = self.clone();
+        Arc::new(move |view| {
+            contain(Some(view.id), || project(view)).unwrap_or_else(|panicked| {
+                this.note(panicked);
+                Some(Projection::new(Unseen))
+            })
+        })
+    }
+
+    fn node<S: Service>(&self, judge: Judge<S>) -> Judge<S> {
+        let this = self.clone();
+        Arc::new(move |view| this.judged(contain(Some(view.id), || judge(view))))
+    }
+
+    fn pair(&self, judge: JudgePair) -> JudgePair {
+        let this = self.clone();
+        Arc::new(move |left, right| {
+            if left.1.is_unseen() || right.1.is_unseen() {
+                return Judgement::Unknown;
+            }
+            this.judged(contain(None, || judge(left, right)))
+        })
+    }
+
+    fn all(&self, judge: JudgeAll) -> JudgeAll {
+        let this = self.clone();
+        Arc::new(move |scope, all| {
+            if all.iter().any(|(_, projection)| projection.is_unseen()) {
+                return Judgement::Unknown;
+            }
+            this.judged(contain(None, || judge(scope, all)))
+        })
+    }
+}
 
 /// What properties said when they panicked, each once.
 #[derive(Clone, Debug, Default)]
@@ -518,6 +569,7 @@ impl<S: Service> Clone for Property<S> {
             kind: self.kind,
             shape,
             explain: self.explain.clone(),
+            apart: self.apart.clone(),
             limit: self.limit.clone(),
         }
     }

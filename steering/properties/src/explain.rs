@@ -1,5 +1,7 @@
 //! What a failed property saw, in words: which nodes, which values, which part of it was false.
 
+use std::collections::BTreeSet;
+
 use crate::compile::{Frame, NodeFrame, compile};
 use crate::syntax::Operator;
 use crate::term::{Loop, Macro, Term, TermKind, Variable};
@@ -10,6 +12,8 @@ use scry_engine::property::Scope;
 const VALUE_CHARS_MAX: usize = 120;
 /// How many reasons are given; a disjunction can have many false sides.
 const REASONS_MAX: usize = 8;
+/// How many things that are wrong are told apart.
+const BROKEN_MAX: usize = 1_024;
 
 /// Says why an expression, given with its text, is not true of some nodes.
 pub(crate) fn explain(
@@ -46,6 +50,85 @@ pub(crate) fn explain(
     match telling.witnesses.is_empty() {
         true => reasons,
         false => format!("with {}: {reasons}", telling.witnesses.join(", ")),
+    }
+}
+
+/// Names every single thing that makes an expression false of some nodes: the values of its quantified variables, and which part
+/// of it is false with them. What the part reads is not in the name, so that a thing keeps it while it stays wrong.
+pub(crate) fn all_broken(
+    term: &Term,
+    names: &[String],
+    scope: Scope,
+    nodes: &[NodeFrame<'_>],
+    steps_max: u64,
+) -> BTreeSet<String> {
+    let mut naming = Naming {
+        frame: Frame {
+            scope,
+            nodes,
+            variables: vec![Value::Unknown; names.len()],
+            steps_left: steps_max,
+            is_cut_off: false,
+        },
+        bound: Vec::new(),
+        broken: BTreeSet::new(),
+    };
+    naming.name(term, true);
+    naming.broken
+}
+
+struct Naming<'t> {
+    frame: Frame<'t>,
+    /// The values of the variables in scope.
+    bound: Vec<String>,
+    broken: BTreeSet<String>,
+}
+
+impl Naming<'_> {
+    /// Names what keeps `term` from being what it should be, if something does.
+    fn name(&mut self, term: &Term, wanted: bool) {
+        let value = compile(term)(&mut self.frame);
+        if value != Value::Bool(!wanted) || self.broken.len() >= BROKEN_MAX {
+            return;
+        }
+        match &term.kind {
+            TermKind::Not(inner) => self.name(inner, !wanted),
+            TermKind::And(parts) if wanted => parts.iter().for_each(|part| self.name(part, true)),
+            TermKind::Or(parts) if !wanted => parts.iter().for_each(|part| self.name(part, false)),
+            TermKind::Loop(of) if is_of_each(of, wanted) => self.name_each(of, wanted),
+            _ => {
+                let place = format!("{}..{}", term.span.start, term.span.end);
+                let broken = self.bound.iter().cloned().chain([place]);
+                self.broken.insert(broken.collect::<Vec<_>>().join(", "));
+            }
+        }
+    }
+
+    fn name_each(&mut self, of: &Loop, wanted: bool) {
+        let range = compile(&of.range)(&mut self.frame);
+        for element in range.elements().unwrap_or_default() {
+            let shown = match element {
+                // Positions change with who is in view, ids do not.
+                Value::Node(position) => {
+                    let node = self.frame.nodes.get(position as usize);
+                    node.map_or_else(String::new, |node| format!("n{}", node.id))
+                }
+                ref value => value.to_string(),
+            };
+            self.frame.variables[of.variable as usize] = element;
+            self.bound.push(shown);
+            self.name(&of.body, wanted);
+            self.bound.pop();
+        }
+    }
+}
+
+/// Tells whether each element by itself can spoil a loop.
+fn is_of_each(of: &Loop, wanted: bool) -> bool {
+    match of.name {
+        Macro::All => wanted,
+        Macro::Exists => !wanted,
+        Macro::ExistsOne | Macro::Map | Macro::Filter => false,
     }
 }
 

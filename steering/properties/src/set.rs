@@ -1,5 +1,6 @@
 //! Property files held against a service: the compiled properties, and what an author can see of them.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -8,7 +9,7 @@ use crate::classify::{Part, Plan, classify};
 use crate::compile::{Frame, compile_asserted};
 use crate::cost::{self, STEPS_MAX};
 use crate::diagnostic::{Complaint, Diagnostics};
-use crate::explain::explain;
+use crate::explain::{all_broken, explain};
 use crate::file::{Entry, Formula, Mode, PropertyFile};
 use crate::judge::{Reader, shape_of};
 use crate::schema::Schema;
@@ -52,10 +53,12 @@ pub struct CompiledProperty<S: Service> {
 pub struct Predicate<S: Service> {
     judge: Arc<Whole<S>>,
     explain: Arc<Explanation<S>>,
+    apart: Arc<TellingApart<S>>,
 }
 
 type Whole<S> = dyn Fn(Scope, &[View<'_, S>]) -> Judgement + Send + Sync;
 type Explanation<S> = dyn Fn(Scope, &[View<'_, S>]) -> Option<String> + Send + Sync;
+type TellingApart<S> = dyn Fn(Scope, &[View<'_, S>]) -> BTreeSet<String> + Send + Sync;
 
 impl PropertyFile {
     /// Reads a file and compiles it for a service, reporting all that is wrong with it at once.
@@ -272,11 +275,12 @@ impl<S: Service> CompiledProperty<S> {
         };
         let saying = predicate.clone();
         let parts = parts.iter().map(|part| {
-            let saying = saying.clone();
+            let (saying, apart) = (saying.clone(), saying.clone());
             Property::of_shape(entry.name.clone(), shape_of(part, names.len(), &limit))
                 .of_kind(kind)
                 .limited(Arc::clone(&limit))
                 .saying_in(move |scope, views| saying.explain_in(scope, views).unwrap_or_default())
+                .telling_apart_in(move |scope, views| apart.all_broken_in(scope, views))
         });
         Ok(Self {
             name: entry.name.clone(),
@@ -309,7 +313,7 @@ impl<S: Service> CompiledProperty<S> {
             };
             return Err(complaint.suggest(&entry.name, names()));
         };
-        let (judge, explain) = (property.clone(), property.clone());
+        let [judge, explain, apart] = std::array::from_fn(|_| property.clone());
         Ok(Self {
             name: entry.name.clone(),
             mode: entry.mode,
@@ -318,6 +322,9 @@ impl<S: Service> CompiledProperty<S> {
             predicate: Predicate {
                 judge: Arc::new(move |scope, views| judge.judge_in(scope, views)),
                 explain: Arc::new(move |scope, views| explain.explain_in(scope, views)),
+                apart: Arc::new(move |scope, views| {
+                    apart.all_broken_in(scope, views).unwrap_or_default()
+                }),
             },
             parts: vec![property.clone()],
             kind: property.kind(),
@@ -331,7 +338,8 @@ impl<S: Service> Predicate<S> {
         let reader = Reader::of([term]);
         let code = compile_asserted(term);
         let (count, term) = (names.len(), term.clone());
-        let other = reader.clone();
+        let (other, another) = (reader.clone(), reader.clone());
+        let (same_term, same_names) = (term.clone(), names.clone());
         Self {
             judge: Arc::new(move |scope, views| {
                 let nodes: Vec<_> = views.iter().map(|view| reader.read(view)).collect();
@@ -348,6 +356,10 @@ impl<S: Service> Predicate<S> {
                 let nodes: Vec<_> = views.iter().map(|view| other.read(view)).collect();
                 Some(explain(&term, &text, &names, scope, &nodes, steps_max))
             }),
+            apart: Arc::new(move |scope, views| {
+                let nodes: Vec<_> = views.iter().map(|view| another.read(view)).collect();
+                all_broken(&same_term, &same_names, scope, &nodes, steps_max)
+            }),
         }
     }
 
@@ -359,6 +371,11 @@ impl<S: Service> Predicate<S> {
     /// Judges the nodes in view, given by rising id.
     pub fn judge_in(&self, scope: Scope, views: &[View<'_, S>]) -> Judgement {
         (self.judge)(scope, views)
+    }
+
+    /// Names every single thing that is wrong with the nodes in view.
+    pub fn all_broken_in(&self, scope: Scope, views: &[View<'_, S>]) -> BTreeSet<String> {
+        (self.apart)(scope, views)
     }
 
     /// Says why it does not hold in a whole state, if it can.
@@ -427,6 +444,7 @@ impl<S: Service> Clone for Predicate<S> {
         Self {
             judge: self.judge.clone(),
             explain: self.explain.clone(),
+            apart: self.apart.clone(),
         }
     }
 }

@@ -25,6 +25,8 @@ const SECONDS_DEFAULT: &str = "60";
 const MEMORY_PART: u64 = 4;
 /// How long a search goes on before the clock is looked at.
 const SLICE: Duration = Duration::from_millis(20);
+/// How many steps are looked at for conclusions before the clock is.
+const CONCLUDED_AT_ONCE: u64 = 1_000_000;
 
 /// What `check` can be asked.
 #[derive(Debug, clap::Args)]
@@ -237,12 +239,13 @@ fn explore<S: Program>(
     let begun = Instant::now();
     let mut search =
         Search::new(&start, properties, options).map_err(|error| vec![error.to_string()])?;
-    let cut = watch_to_end(check, &mut search, begun, options.limits.bytes);
+    let interrupt = Interrupt::listen();
+    let cut = watch_to_end(check, &mut search, begun, options.limits.bytes, &interrupt);
     let elapsed = begun.elapsed();
-    // The limit is for the search: without conclusions it would be for nothing where there are goals.
-    while !search.conclude(u64::MAX) {}
+    let limit = (!check.seconds.is_zero()).then_some(check.seconds);
+    conclude(&mut search, limit, &interrupt);
     let concluding = begun.elapsed() - elapsed;
-    let report = search.finish();
+    let report = search.finish_as_it_is();
     Ok(Ended {
         cut,
         scenario,
@@ -292,6 +295,8 @@ trait Watched {
     fn advance(&mut self, steps: u64) -> Option<Stop>;
 
     fn counts(&self) -> Counts;
+
+    fn conclude(&mut self, steps: u64) -> bool;
 }
 
 impl<S: Program> Watched for Search<S> {
@@ -302,6 +307,23 @@ impl<S: Program> Watched for Search<S> {
     fn counts(&self) -> Counts {
         self.counts()
     }
+
+    fn conclude(&mut self, steps: u64) -> bool {
+        self.conclude(steps)
+    }
+}
+
+/// Draws conclusions, for as long again as the search may take at the most: a search that was cut would be for nothing without
+/// them. An interrupt ends it, unless it has ended the search already.
+fn conclude(search: &mut dyn Watched, limit: Option<Duration>, interrupt: &Interrupt) {
+    let begun = Instant::now();
+    let interrupted = interrupt.is_here();
+    while !search.conclude(CONCLUDED_AT_ONCE) {
+        let is_late = limit.is_some_and(|limit| begun.elapsed() >= limit);
+        if is_late || interrupt.is_here() && !interrupted {
+            return;
+        }
+    }
 }
 
 /// Continues a search until it ends, and says what ended it if it was not over.
@@ -310,10 +332,10 @@ fn watch_to_end(
     search: &mut dyn Watched,
     begun: Instant,
     bytes_max: Option<u64>,
+    interrupt: &Interrupt,
 ) -> Option<Cut> {
     let limit = (!check.seconds.is_zero()).then_some(check.seconds);
-    let interrupt = Interrupt::listen();
-    match watch(search, begun, limit, !check.json, &interrupt) {
+    match watch(search, begun, limit, !check.json, interrupt) {
         Ok(Stop::Bytes) => bytes_max.map(|max| Cut::Bytes {
             max,
             is_default: check.bytes.is_none(),

@@ -93,6 +93,12 @@ pub enum Reviewed<S: Service> {
     Run(Outcome, Option<Performed<S>>),
     /// It must not be handled.
     Refuse(Refusal),
+    /// It breaks a property with what neighbors answered, though perhaps not at one moment: they are to be asked again while
+    /// there is time.
+    AskAgain {
+        /// Whether each answer by itself could be relied on. Then it is worth more time.
+        guilty: bool,
+    },
 }
 
 /// Looks at each event before its handler runs.

@@ -280,7 +280,8 @@ impl<S: Service> Trial<'_, S> {
         match property.shape() {
             Shape::Node(judge) => {
                 let broken = |local| judge(&own(local)) == Judgement::Violated;
-                match broken(after) && !broken(before) {
+                let is_new = || !broken(before) || self.adds(property, before, after, &[]);
+                match broken(after) && is_new() {
                     true => vec![self.accusation(property, after, &[], true)],
                     false => Vec::new(),
                 }
@@ -301,7 +302,11 @@ impl<S: Service> Trial<'_, S> {
                                 judge(mine, theirs) == Judgement::Violated
                                     || judge(theirs, mine) == Judgement::Violated
                             };
-                            broken(&then) && !now.as_ref().is_some_and(broken)
+                            let is_new = || {
+                                !now.as_ref().is_some_and(broken)
+                                    || self.adds(property, before, after, &[neighbor])
+                            };
+                            broken(&then) && is_new()
                         })
                     })
                 };
@@ -338,11 +343,27 @@ impl<S: Service> Trial<'_, S> {
             property.judge_in(Scope::Partial, &views) == Judgement::Violated
         };
         for (with, firm) in [(&together, true), (&all, false)] {
-            if broken(after, with) && !broken(before, with) {
+            let is_new = || !broken(before, with) || self.adds(property, before, after, with);
+            if broken(after, with) && is_new() {
                 return vec![self.accusation(property, after, with, firm)];
             }
         }
         Vec::new()
+    }
+
+    /// Tells whether something more is wrong after the event, where something was wrong before it.
+    fn adds(
+        &self,
+        property: &Property<S>,
+        before: &Local<S>,
+        after: &Local<S>,
+        with: &[&Neighbor<S>],
+    ) -> bool {
+        let all = |local| property.all_broken_in(Scope::Partial, &self.views(local, with));
+        match (all(before), all(after)) {
+            (Some(before), Some(after)) => !after.is_subset(&before),
+            _ => false,
+        }
     }
 
     fn is_firm(&self, node: NodeId, property: &str) -> bool {

@@ -42,7 +42,7 @@ fn a_job_names_the_strategy_that_searches() {
         strategy: strategy.to_owned(),
         ..earliest(job(&tell(Story::Behind), 1))
     };
-    for strategy in ["consequence", "exhaustive", "depth-first"] {
+    for strategy in ["consequence", "portfolio", "exhaustive", "depth-first"] {
         let filter = remedy_of(asked(strategy));
         assert_eq!(filter.as_deref(), Ok("reset First n0->n1"), "{strategy}");
     }

@@ -2,7 +2,9 @@
 
 mod kept;
 
-use std::time::Duration;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
 use scry::NodeId;
 use scry::capture;
@@ -334,6 +336,33 @@ async fn a_25_every_checkpoint_shows_the_receipt_of_what_its_state_has_handled()
 }
 
 #[tokio::test]
+async fn each_word_of_a_sender_without_a_hook_raises_the_past_to_the_present() {
+    let Steered {
+        one,
+        two,
+        mut agent,
+        _socket,
+    } = steered().await;
+    tell_many(&one, Way::Stream, 1).await;
+    until(&two, "the first word", heard(1)).await;
+    for number in [1 << 50, (1 << 50) + 9] {
+        take(&mut agent, number).await;
+        wait_for(&mut agent, number).await;
+        // On the same connection: nothing new is said of it, but the sender may have heard anything by now.
+        let words = two.state().await.expect("it lives").state.heard.len();
+        tell_many(&one, Way::Stream, 1).await;
+        until(&two, "one more word", heard(words + 1)).await;
+        take(&mut agent, number + 1).await;
+        let (content, _) = read(&wait_for(&mut agent, number + 1).await);
+        assert!(
+            content.past.floor().get() >= number,
+            "{:?} at {number}",
+            content.past
+        );
+    }
+}
+
+#[tokio::test]
 async fn both_ends_of_a_connection_have_one_name_in_their_checkpoints() {
     let sockets = [Socket::new(), Socket::new()];
     let one = start(hooked(ONE, &sockets[0]));
@@ -554,7 +583,7 @@ impl Guard<Probe> for Doubtful {
                 explanation: "nobody answers for it".to_owned(),
                 hold: false,
             }),
-            (true, false) => Reviewed::Run(Outcome::NotTogether, None),
+            (true, false) => Reviewed::AskAgain { guilty: false },
             _ => Reviewed::Run(Outcome::Cleared, None),
         }
     }
@@ -731,6 +760,73 @@ async fn a_refusal_needs_a_node_to_which_nothing_happened_meanwhile() {
     answer(&mut agent).await;
     answer(&mut agent).await;
     until(&two, "the loss", |probe| probe.lost == [ONE]).await;
+}
+
+/// Finds everything guilty, but only when the time of the first wait is over can it say that all were so at one moment.
+struct Hesitant {
+    since: Option<Instant>,
+    reviews: Arc<AtomicU32>,
+}
+
+const HESITANT_WAIT: Duration = Duration::from_millis(300);
+
+impl Guard<Probe> for Hesitant {
+    fn examine(&mut self, _: &Scene<'_, Probe>) -> Examined<Probe> {
+        self.since = Some(Instant::now());
+        Examined::Suspect {
+            property: "certain".to_owned(),
+        }
+    }
+
+    fn review(
+        &mut self,
+        _: &Scene<'_, Probe>,
+        property: &str,
+        _: &Asked<'_, Probe>,
+    ) -> Reviewed<Probe> {
+        if self.reviews.fetch_add(1, Ordering::Relaxed) == 0 {
+            while self.since.is_some_and(|it| it.elapsed() < HESITANT_WAIT) {
+                std::thread::yield_now();
+            }
+            return Reviewed::AskAgain { guilty: true };
+        }
+        Reviewed::Refuse(Refusal {
+            property: property.to_owned(),
+            explanation: "now it is".to_owned(),
+            hold: false,
+        })
+    }
+
+    fn hold_ms_max(&self) -> u64 {
+        HESITANT_WAIT.as_millis() as u64
+    }
+}
+
+#[tokio::test]
+async fn what_is_guilty_though_not_at_one_moment_is_worth_more_time() {
+    let socket = Socket::new();
+    let mut options = hooked(TWO, &socket);
+    let reviews = Arc::new(AtomicU32::new(0));
+    options.guard = Some(Box::new(Hesitant {
+        since: None,
+        reviews: reviews.clone(),
+    }));
+    let two = start(options);
+    let mut agent = socket.accept().await;
+    let begun = Instant::now();
+    let waiting = tokio::spawn({
+        let two = two.clone();
+        async move { two.call(Call::Tick).await }
+    });
+    answer(&mut agent).await;
+    tokio::select! {
+        () = answer(&mut agent) => {}
+        ended = waiting => {
+            // On a machine that is busy an answer may come later than the longest wait, which says nothing.
+            let too_late = reviews.load(Ordering::Relaxed) == 0 || begun.elapsed() >= Duration::from_millis(500);
+            assert!(too_late, "it was not asked about again: {ended:?} after {:?}", begun.elapsed());
+        }
+    }
 }
 
 #[tokio::test]

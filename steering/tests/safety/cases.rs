@@ -55,6 +55,10 @@ pub(crate) const ALL: &[Case] = &[
         "what_is_broken_already_does_not_stop_a_node",
         goes_on_when_broken,
     ),
+    (
+        "what_is_broken_already_does_not_excuse_what_is_new",
+        refuses_what_is_worse,
+    ),
     ("a_panic_is_refused", refuses_panics),
     ("an_abort_in_a_child_is_refused", refuses_aborts),
     ("an_exit_in_a_child_is_refused", refuses_exits),
@@ -490,6 +494,15 @@ fn goes_on_when_broken() {
         let mut check = check(rules(form));
         passes(&mut check, 11, Message::Set(12));
         passes(&mut check, 11, Message::Set(2));
+    }
+}
+
+fn refuses_what_is_worse() {
+    for form in FORMS {
+        let mut check = check(rules(form));
+        passes(&mut check, 11, Message::Set(99));
+        vetoes(&mut check, 11, Message::Set(100), "small");
+        passes(&mut check, 100, Message::Set(101));
     }
 }
 

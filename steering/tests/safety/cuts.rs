@@ -46,7 +46,7 @@ pub(crate) fn leaves_out_moved_on() {
         };
         // It answered and has moved on since, so that it is worth asking again.
         let reviewed = review(&past);
-        let not_together = matches!(reviewed, Reviewed::Run(Outcome::NotTogether, _));
+        let not_together = matches!(reviewed, Reviewed::AskAgain { .. });
         assert!(not_together, "{reviewed:?}");
         // In audit nothing is said that a consistent cut does not show.
         let _ = with_scene(Mode::Audit, 0, Message::Set(5), &past, |scene| {
@@ -60,7 +60,7 @@ pub(crate) fn leaves_out_moved_on() {
 pub(crate) fn wants_one_moment() {
     for form in FORMS {
         let not_together = |reviewed: Reviewed<Counter>| {
-            let run = matches!(reviewed, Reviewed::Run(Outcome::NotTogether, _));
+            let run = matches!(reviewed, Reviewed::AskAgain { .. });
             assert!(run, "{reviewed:?}");
         };
         let mut check = check(rules(form));

@@ -106,7 +106,15 @@ impl Service for Counter {
                 assert_ne!(view.state.count, UNJUDGED, "a property that fails");
                 true
             }),
-            Property::node("small", |view: &View<'_, Self>| view.state.count < 10),
+            Property::node("small", |view: &View<'_, Self>| view.state.count < 10).telling_apart(
+                |views| {
+                    let ways = [(10, "too large"), (100, "far too large")];
+                    let ways = ways.into_iter();
+                    ways.filter(|(limit, _)| views.iter().any(|view| view.state.count >= *limit))
+                        .map(|(_, way)| way.to_owned())
+                        .collect()
+                },
+            ),
             Property::pair(
                 "all different",
                 |view: &View<'_, Self>| {

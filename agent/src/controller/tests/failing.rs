@@ -107,6 +107,47 @@ fn a_checker_that_hangs_is_told_to_stop_and_then_given_up() {
 }
 
 #[test]
+fn a_search_beyond_what_its_strategy_promises_makes_way_for_a_newer_snapshot() {
+    let progress = |run, covered| Progress {
+        run,
+        states: 10,
+        depth: 3,
+        elapsed_ms: 1,
+        covered,
+    };
+    // Whichever comes first, the snapshot or the news.
+    for snapshot_first in [true, false] {
+        let mut bench = Bench::steering();
+        let run = bench.begin();
+        bench.checker(progress(run, false));
+        if snapshot_first {
+            bench.snapshot();
+            assert!(bench.cancels.is_empty(), "what is promised is searched");
+            bench.checker(progress(run, true));
+        } else {
+            bench.checker(progress(run, true));
+            assert!(bench.cancels.is_empty(), "nobody waits");
+            bench.snapshot();
+        }
+        assert_eq!(bench.cancels, [run]);
+        bench.checker(report(run, Ended::Covered));
+        assert_eq!(last_end(&bench), "covered");
+        assert_ne!(bench.running(), run, "the newer one is searched");
+    }
+}
+
+#[test]
+fn what_was_covered_is_not_searched_again() {
+    let mut bench = Bench::steering();
+    let run = bench.begin();
+    bench.checker(report(run, Ended::Covered));
+    let jobs = bench.jobs.len();
+    bench.pass(60_000);
+    bench.same_snapshot(0);
+    assert_eq!(bench.jobs.len(), jobs);
+}
+
+#[test]
 fn a_checker_that_waits_for_a_processor_is_not_given_up() {
     let mut bench = Bench::steering();
     let run = bench.begin();
@@ -114,18 +155,42 @@ fn a_checker_that_waits_for_a_processor_is_not_given_up() {
     let (limit, grace) = (options.budget.time_ms + options.grace_ms, options.grace_ms);
     bench.pass(limit);
     assert_eq!(bench.cancels, [run]);
-    for _ in 0..10 {
+    let seen = |bench: &mut Bench, run| {
+        let seen = CheckerSeen {
+            run: Some(run),
+            used_ms: 0,
+            is_runnable: true,
+        };
+        bench.controller.handle_checker_seen(bench.now, seen)
+    };
+    for round in 0..10 {
         bench.pass(grace - 1);
-        let now = bench.now;
         let other = RunId::new(run.get() + 1);
-        bench.controller.handle_checker_starving(now, other);
-        bench.controller.handle_checker_starving(now, run);
+        assert!(!seen(&mut bench, other));
+        assert_eq!(seen(&mut bench, run), round == 0, "it is told once");
     }
     assert!(bench.restarts.is_empty());
     assert_eq!(failures(&bench, "checker-hung"), 0);
     bench.pass(grace);
     assert_eq!(bench.restarts.len(), 1);
     assert_eq!(last_end(&bench), "hung");
+}
+
+#[test]
+fn a_checker_that_is_not_ready_in_time_is_given_up_and_one_that_is_may_stay() {
+    for is_ready in [false, true] {
+        let mut bench = Bench::bare(Options::default(), Paths::default());
+        bench.controller.handle_checker_started(bench.now);
+        let due = bench.controller.poll_timeout().expect("it is watched");
+        if is_ready {
+            bench.ready();
+            assert_eq!(bench.controller.poll_timeout(), None);
+        }
+        bench.now = due;
+        bench.pass(0);
+        assert_eq!(bench.restarts.is_empty(), is_ready);
+        assert_eq!(bench.controller.poll_timeout(), None, "it is told once");
+    }
 }
 
 #[test]

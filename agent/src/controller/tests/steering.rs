@@ -53,7 +53,7 @@ fn a_88_each_run_says_how_old_and_complete_its_snapshot_was_and_how_far_it_came(
     bench.pass(10);
     bench.end();
     let expected = What::Run {
-        strategy: Some("consequence".to_owned()),
+        strategy: Some("portfolio".to_owned()),
         ended: "exhausted".to_owned(),
         states: 100,
         depth: 7,
@@ -361,7 +361,7 @@ fn lowering_a_mode_withdraws_what_is_above_it_at_once() {
     let now = bench.now;
     let lowered = bench
         .controller
-        .handle_mode(now, Some("one root"), Mode::Audit, "test")
+        .handle_operator(now, Some("one root"), Mode::Audit)
         .unwrap();
     bench.drain();
     assert_eq!(bench.withdrawn().len(), 1);
@@ -372,7 +372,7 @@ fn lowering_a_mode_withdraws_what_is_above_it_at_once() {
         bench.host.iter().any(rules),
         "the immediate check obeys it too"
     );
-    let off = bench.controller.handle_mode(now, None, Mode::Off, "test");
+    let off = bench.controller.handle_operator(now, None, Mode::Off);
     let off = off.unwrap();
     assert_eq!((off.allowed.mode, off.filters_fell), (Mode::Off, 0));
     bench.drain();

@@ -12,6 +12,7 @@ use tokio::time::Instant;
 use super::contestant::Contestant;
 use super::script::{Deed, script};
 use crate::cluster::{Agents, Cluster, Happening, Launch, Link, Steering, epoch_ms};
+use crate::event_log::EventLog;
 use crate::node::Told;
 use crate::statistics::{sorted, within};
 
@@ -93,7 +94,7 @@ impl Run<'_> {
             directory: self.directory,
         })
         .await?;
-        let mut meter = Meter::<S>::default();
+        let mut meter = Meter::<S>::new(self.directory);
         let started = Instant::now();
         for (at, deed) in script::<S>(self.time, self.seed, self.calm) {
             meter.watch(&mut cluster, started + at).await;
@@ -117,19 +118,19 @@ struct Meter<S: Contestant> {
     issued: BTreeMap<NodeId, VecDeque<(S::Call, u64)>>,
     /// What they have handled and not answered.
     open: BTreeMap<NodeId, Vec<(S::Ticket, u64)>>,
+    events: EventLog,
 }
 
-impl<S: Contestant> Default for Meter<S> {
-    fn default() -> Self {
+impl<S: Contestant> Meter<S> {
+    fn new(directory: &Path) -> Self {
         Self {
             measured: Measured::default(),
             issued: BTreeMap::new(),
             open: BTreeMap::new(),
+            events: EventLog::create(directory),
         }
     }
-}
 
-impl<S: Contestant> Meter<S> {
     async fn perform(
         &mut self,
         cluster: &mut Cluster<S>,
@@ -160,6 +161,7 @@ impl<S: Contestant> Meter<S> {
     async fn watch(&mut self, cluster: &mut Cluster<S>, until: Instant) {
         while let Some(happening) = cluster.next(until).await {
             if let Happening::Event(judged) = happening {
+                self.events.note(&judged);
                 self.take(&judged.told, cluster.referee.state(judged.told.node));
             }
         }
@@ -275,7 +277,7 @@ mod tests {
     #[test]
     fn a_request_is_answered_when_the_state_says_so() {
         let me = NodeId::new(1);
-        let mut meter = Meter::<Gossip>::default();
+        let mut meter = Meter::<Gossip>::new(&std::env::temp_dir().join("no such folder"));
         for at in [100, 120] {
             let issued = meter.issued.entry(me).or_default();
             issued.push_back((gossip::Call::Add, at));
@@ -290,7 +292,7 @@ mod tests {
     #[test]
     fn what_steering_does_is_counted_and_a_refused_call_waits_for_nothing() {
         let me = NodeId::new(1);
-        let mut meter = Meter::<Gossip>::default();
+        let mut meter = Meter::<Gossip>::new(&std::env::temp_dir().join("no such folder"));
         meter
             .issued
             .entry(me)

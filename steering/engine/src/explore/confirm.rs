@@ -193,10 +193,6 @@ impl<S: Service> Search<S> {
 
     /// Lays a path to where goals never hold out in time. What cannot happen if time is no matter cannot happen in time
     /// either, so it is dead in time too; only the way there must fit.
-    #[expect(
-        clippy::type_complexity,
-        reason = "a path with its times, or what to say instead; taken apart at once"
-    )]
     fn settled_at(
         &self,
         at: usize,

@@ -124,6 +124,11 @@ pub trait Walk: fmt::Debug + Send {
     fn extent(&self) -> Option<&'static str> {
         None
     }
+
+    /// Tells whether it has looked where it promises to look, and goes on beyond that only because there is time left.
+    fn has_covered(&self) -> bool {
+        false
+    }
 }
 
 /// Something a strategy found.

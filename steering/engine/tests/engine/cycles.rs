@@ -72,7 +72,10 @@ fn has_fair_component<S: Service>(reference: &Reference<S>, goal: &Property<S>) 
     })
 }
 
-fn lasso<S: Service>(report: &Report<S>) -> Option<(&[Step<S>], &[Step<S>])> {
+/// The steps to where a way round begins, and that way.
+type Rounds<'a, S> = (&'a [Step<S>], &'a [Step<S>]);
+
+fn lasso<S: Service>(report: &Report<S>) -> Option<Rounds<'_, S>> {
     report
         .violations
         .iter()
@@ -197,7 +200,7 @@ fn the_other_node_gets_its_turns_on_a_fair_way_round() {
     assert_eq!(nodes, [0, 1]);
 }
 
-/// F-30 once more: that one server may be preferred for ever is told as a way round at the most, never as dead.
+/// The load balancer once more: that one server may be preferred for ever is told as a way round at the most, never as dead.
 #[test]
 fn b_4_a_balancer_has_no_dead_state_whatever_its_cycles_are() {
     let balanced = Property::node("balanced", |view: &View<'_, Toy>| view.state.value == 0);

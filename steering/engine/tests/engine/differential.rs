@@ -159,6 +159,31 @@ proptest! {
     }
 
     #[test]
+    fn a_portfolio_finds_what_its_members_find_by_the_shortest_path(
+        start in starts(ANYTHING),
+        rules in rules(),
+        slice in 1_u64..2_000,
+    ) {
+        let properties = properties(&rules);
+        let bound = explore(&start, STATES_MAX).bound;
+        let exhaustive = run(&start, &properties, options(Strategy::EXHAUSTIVE, bound));
+        let portfolio = options(Strategy::PORTFOLIO, bound);
+        let report = run(&start, &properties, portfolio);
+        confirm(&start, &properties, &report);
+        prop_assert_eq!(lengths(&report), lengths(&exhaustive));
+        prop_assert_eq!(report.complete, exhaustive.complete);
+        if report.complete {
+            prop_assert_eq!((report.states, report.transitions), (exhaustive.states, exhaustive.transitions));
+        }
+        // Neither threads nor how often it is looked at make a difference.
+        let threads = run(&start, &properties, Options { threads: 2, ..portfolio });
+        prop_assert_eq!(essence(&report), essence(&threads));
+        let mut sliced = Search::new(&start, properties, portfolio).expect("these options go together");
+        while sliced.advance(slice).is_none() {}
+        prop_assert_eq!(essence(&report), essence(&sliced.finish()));
+    }
+
+    #[test]
     fn b_33_depth_first_within_a_bound_visits_what_breadth_first_visits(
         start in starts(ANYTHING),
         rules in rules(),

@@ -372,7 +372,7 @@ fn faults_are_no_way_to_recover_unless_they_are_asked_for() {
     assert_eq!(with(true), (1, 1));
 }
 
-/// F-30: whoever prefers one server for ever is never balanced, but could be at any time.
+/// MaceMC §2: whoever prefers one server for ever is never balanced, but could be at any time.
 pub(crate) fn balancer() -> Simulation<Toy> {
     // Value 1 and 2: one of the two servers has one job more; 0: balanced.
     let rules = toy().on(On::Start, [Arm(0)]);
@@ -524,7 +524,7 @@ fn conclusions_are_drawn_bit_by_bit_and_forgotten_when_the_search_goes_on() {
     while !search.conclude(5) {
         rounds += 1;
     }
-    assert!(rounds > 10);
+    assert!(rounds > 3);
     let report = search.finish();
     assert_eq!(report.goals, whole.goals);
     assert_eq!(report.violations.len(), whole.violations.len());

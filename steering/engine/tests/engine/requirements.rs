@@ -514,6 +514,36 @@ fn the_same_search_twice_reports_the_same() {
     assert_eq!(distinct.len(), 3);
 }
 
+#[test]
+fn a_portfolio_sees_two_that_act_by_themselves_and_consequence_does_not() {
+    // Each has a timer of its own, which fires once: consequence prediction lets one fire only while the other has not.
+    let start = boot([counter(1), counter(1)]);
+    let not_both = [Property::<Toy>::pair(
+        "not both",
+        |view| (view.state.value == 1).then_some(()),
+        |_, _| false,
+    )];
+    let alone = run(&start, &not_both, by(Strategy::CONSEQUENCE));
+    assert_eq!(alone.violations.len(), 0);
+    let report = run(&start, &not_both, by(Strategy::PORTFOLIO));
+    assert_eq!(report.violations.len(), 1);
+    assert_eq!(report.violations[0].path.len(), 2);
+    assert!(report.complete);
+}
+
+#[test]
+fn a_portfolio_has_covered_when_consequence_has_nothing_left() {
+    let start = boot([counter(40), counter(40), counter(40)]);
+    let mut search = Search::new(&start, Vec::new(), by(Strategy::PORTFOLIO)).expect("it starts");
+    assert!(!search.has_covered());
+    let mut covered_early = false;
+    while search.advance(1).is_none() {
+        covered_early |= search.has_covered();
+    }
+    assert!(covered_early, "it goes on after consequence has ended");
+    assert_eq!(search.finish().states, 41 * 41 * 41);
+}
+
 /// Answers every question with what a test wrote down.
 struct ByHand;
 

@@ -44,8 +44,9 @@ const TIMER_PART: u32 = 4;
 /// The news of a lost connection is held for so long, since the node it was with may have to come up before it can answer. A
 /// network is often later than that with it.
 const LOSS_WAIT: Duration = Duration::from_secs(1);
-/// An event of which a search has predicted that it breaks something is held for so long: neighbors that are silent are waited for
-/// before anybody answers, and on a busy machine an answer that is just too late would let it through.
+/// An event of which a search has predicted that it breaks something, or that breaks something with what neighbors answered though
+/// perhaps not at one moment, is held for so long: neighbors that are silent are waited for before anybody answers, busy ones
+/// have moved on, and on a busy machine an answer that is just too late would let it through.
 const PREDICTED_WAIT: Duration = Duration::from_millis(500);
 /// Less time than this is not enough to ask anybody.
 const WAIT_MIN: Duration = Duration::from_millis(1);
@@ -258,7 +259,6 @@ impl<S: Service> Node<S> {
     }
 
     fn ask_neighbors(&mut self, wait: Duration) {
-        self.note_runs();
         self.holding.last_question += 1;
         let question = self.holding.last_question;
         let (me, setup, local, streams) = (self.me, &self.setup, &self.local, &self.streams);
@@ -298,7 +298,7 @@ impl<S: Service> Node<S> {
         Ok(())
     }
 
-    fn decide(&mut self, event: HeldEvent<S>, answered: bool) -> Result<(), End> {
+    fn decide(&mut self, mut event: HeldEvent<S>, answered: bool) -> Result<(), End> {
         if !self.is_still_due(&event) {
             return Ok(());
         }
@@ -331,7 +331,10 @@ impl<S: Service> Node<S> {
             _ => Reviewed::Run(Outcome::Late, None),
         };
         self.pass_on_notices();
-        if let Reviewed::Run(Outcome::NotTogether, _) = &reviewed {
+        if let Reviewed::AskAgain { guilty } = reviewed {
+            if guilty {
+                event.deadline = event.deadline.max(event.since + PREDICTED_WAIT);
+            }
             return self.ask_once_more(event, dice);
         }
         self.conclude(event, dice, reviewed)
@@ -387,6 +390,7 @@ impl<S: Service> Node<S> {
         let outcome = match &reviewed {
             Reviewed::Run(outcome, _) => *outcome,
             Reviewed::Refuse(_) => Outcome::Refused,
+            Reviewed::AskAgain { .. } => Outcome::NotTogether,
         };
         if let Some(hook) = &mut self.hook {
             hook.suspicion(Suspicion {
@@ -402,8 +406,9 @@ impl<S: Service> Node<S> {
         }
         match reviewed {
             Reviewed::Run(_, performed) => {
-                self.handle_event(event.pending, dice, performed, || shown)?;
+                self.handle(event.pending, dice, performed, || shown)?;
             }
+            Reviewed::AskAgain { .. } => self.handle(event.pending, dice, None, || shown)?,
             Reviewed::Refuse(refusal) => {
                 self.refuse(event.pending, refusal, dice, event.since, || shown)?;
             }
@@ -434,7 +439,7 @@ impl<S: Service> Node<S> {
             if let Some(key) = pending.way.stream() {
                 self.end_postponing(key, Outcome::RefusalBreaks);
             }
-            return self.handle_event(pending, dice, None, shown);
+            return self.handle(pending, dice, None, shown);
         }
         // What is refused once more was told and counted before; that it now costs more is counted.
         match self.was_refused(&pending.way) {

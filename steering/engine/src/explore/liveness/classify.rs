@@ -32,6 +32,9 @@ pub(in crate::explore) struct Classification {
     /// In the first sweep: how many states are still to be gone through.
     first: usize,
     changed: bool,
+    /// Whether the classes are counted, and of how many targets the cycles are known.
+    counted: bool,
+    cycles_known: usize,
     done: bool,
     /// By target.
     classes: Vec<Classes>,
@@ -44,6 +47,8 @@ pub(in crate::explore) struct Classification {
     /// The `sometimes` goals that are unknown in some state, a bit each.
     perhaps: u32,
     batch: Batch,
+    /// Where the steps of a state lead.
+    room: Vec<u64>,
 }
 
 /// How many states are loaded at a time.
@@ -119,6 +124,8 @@ impl Classification {
             left: Vec::new(),
             first: archive.len(),
             changed: false,
+            counted: false,
+            cycles_known: 0,
             done: false,
             classes: vec![Classes::default(); targets],
             dead: vec![None; targets],
@@ -126,6 +133,7 @@ impl Classification {
             reached: vec![None; book.sometimes().len()],
             perhaps: 0,
             batch: Batch::default(),
+            room: Vec::new(),
         }
     }
 
@@ -156,8 +164,17 @@ impl Classification {
                 // chain of steps to older states nor one to newer states takes a sweep for each.
                 std::mem::swap(&mut self.todo, &mut self.left);
                 self.changed = false;
+            } else if !self.counted {
+                self.count(world, archive, wanted);
+                self.counted = true;
+                self.done = !wanted.cycles || self.cycles.is_empty();
             } else {
-                self.conclude(world, archive, wanted);
+                // Each target by itself, so that whoever has a clock can look at it.
+                let target = self.cycles_known;
+                self.look_for_cycles(world, archive, wanted, target);
+                self.cycles_known += 1;
+                self.done = self.cycles_known == self.cycles.len();
+                return self.done;
             }
         }
         self.done
@@ -235,17 +252,11 @@ impl Classification {
         }
         let mut looked = 1;
         if expanded && marks & all != all {
-            looked += self.follow(
-                world,
-                archive,
-                wanted.faults,
-                &words,
-                fingerprint,
-                |found| {
-                    marks |= found.unwrap_or(all << half);
-                    marks & all == all
-                },
-            );
+            let state = (words, fingerprint);
+            looked += self.follow(world, archive, wanted.faults, state, first, |found| {
+                marks |= found.unwrap_or(all << half);
+                marks & all == all
+            });
         }
         if marks != before {
             self.marks.add(slot, marks);
@@ -261,15 +272,17 @@ impl Classification {
     /// Returns how many it has shown.
     #[inline]
     fn follow(
-        &self,
+        &mut self,
         world: &mut Space,
         archive: &Archive<'_>,
         faults: bool,
-        words: &[u32],
-        fingerprint: u64,
+        (words, fingerprint): (&[u32], u64),
+        first: bool,
         mut enough: impl FnMut(Option<u64>) -> bool,
     ) -> u64 {
         let mut looked = 0;
+        let mut later = std::mem::take(&mut self.room);
+        later.clear();
         for &word in &words[..words.len() - 1] {
             let range = world.successors_of(word);
             let rest = fingerprint ^ world.tables().mixed[word as usize];
@@ -289,17 +302,28 @@ impl Classification {
                 };
                 let Looked::Up(after) = after else { continue };
                 looked += 1;
-                let found = archive.slot(after).map(|slot| self.marks.of(slot));
-                if enough(found) {
+                // In the first sweep a step or two decide. What is left after it has to be looked at whole, and then at once, so
+                // that the misses overlap.
+                if !first {
+                    archive.prefetch(after);
+                    later.push(after);
+                } else if enough(archive.slot(after).map(|slot| self.marks.of(slot))) {
+                    self.room = later;
                     return looked;
                 }
             }
         }
+        for &after in &later {
+            if enough(archive.slot(after).map(|slot| self.marks.of(slot))) {
+                break;
+            }
+        }
+        self.room = later;
         looked
     }
 
     /// Counts the classes, once nothing changes any more.
-    fn conclude(&mut self, world: &mut Space, archive: &Archive<'_>, wanted: &mut Wanted) {
+    fn count(&mut self, world: &mut Space, archive: &Archive<'_>, wanted: &mut Wanted) {
         self.left.sort_unstable();
         // A handler has outcomes that nobody looked at: where they lead may be where it recovers.
         let cut = world.transitions().is_truncated();
@@ -349,16 +373,12 @@ impl Classification {
                 };
             }
         }
-        if wanted.cycles {
-            self.look_for_cycles(world, archive, wanted, cut);
-        }
         for classes in &mut self.classes {
             let known = classes.live + classes.dead + classes.unknown;
             classes.recoverable = archive.len() as u64 - known;
         }
         self.left = Vec::new();
         self.todo = Vec::new();
-        self.done = true;
     }
 
     fn look_for_cycles(
@@ -366,27 +386,27 @@ impl Classification {
         world: &mut Space,
         archive: &Archive<'_>,
         wanted: &mut Wanted,
-        cut: bool,
+        target: usize,
     ) {
-        let half = self.marks.half();
-        for at in 0..self.cycles.len() {
-            let (marks, book) = (&self.marks, &mut wanted.book);
-            let may = |world: &mut Space, words: &[u32], slot: usize| {
-                let judged = book.judge(world, words);
-                let marks = marks.of(slot);
-                // Not live for certain, and not dead: alive, or open.
-                (judged.holds | judged.unknown) >> at & 1 == 0
-                    && (marks | marks >> half) >> at & 1 != 0
-            };
-            self.cycles[at] = match cut {
-                true => (Cycles::Undecided, None),
-                false => match fair_cycle(world, archive, may) {
-                    Ok(Some(lasso)) => (Cycles::Found, Some(lasso)),
-                    Ok(None) => (Cycles::None, None),
-                    Err(TooMany) => (Cycles::Undecided, None),
-                },
-            };
+        // A handler has outcomes that nobody looked at: what is possible all the way round is not known.
+        if world.transitions().is_truncated() {
+            self.cycles[target] = (Cycles::Undecided, None);
+            return;
         }
+        let half = self.marks.half();
+        let (marks, book) = (&self.marks, &mut wanted.book);
+        let may = |world: &mut Space, words: &[u32], slot: usize| {
+            let judged = book.judge(world, words);
+            let marks = marks.of(slot);
+            // Not live for certain, and not dead: alive, or open.
+            (judged.holds | judged.unknown) >> target & 1 == 0
+                && (marks | marks >> half) >> target & 1 != 0
+        };
+        self.cycles[target] = match fair_cycle(world, archive, may) {
+            Ok(Some(lasso)) => (Cycles::Found, Some(lasso)),
+            Ok(None) => (Cycles::None, None),
+            Err(TooMany) => (Cycles::Undecided, None),
+        };
     }
 
     /// Lists the fair cycles that were found, each with its goals. That all goals never hold at once is said only if each of
@@ -428,7 +448,7 @@ impl Classification {
         book: &Book,
         complete: bool,
     ) -> Vec<GoalReport> {
-        if !self.done {
+        if !self.counted {
             return Vec::new();
         }
         let mut all: Vec<GoalReport> = Vec::new();

@@ -25,6 +25,8 @@ use crate::interned::world::{Space, StepName};
 /// How many states that may lie on cycles are looked at.
 const CYCLE_STATES_MAX: usize = 1_000_000;
 const OUTSIDE: u32 = u32::MAX;
+/// States are sorted out once more if the last time it was one of so many at the least.
+const TRIM_WORTH: usize = 16;
 
 /// A way round that never reaches a target.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -118,10 +120,13 @@ impl Part {
                 false => out.set(slot),
             }
         }
-        loop {
-            let before = left.len();
+        // Forth and back, as long as it is worth while: what is left over is only more to number.
+        let mut before = usize::MAX;
+        while left.len() < before - before / TRIM_WORTH {
+            before = left.len();
+            left.reverse();
             left.retain(|&number| {
-                archive.load(number, &mut words);
+                archive.load_near(number, &mut words, &mut hint);
                 let fingerprint = world.tables().fingerprint(&words);
                 let stays = leads_on(world, archive, &out, &words, fingerprint, &mut room);
                 if !stays {
@@ -129,14 +134,11 @@ impl Part {
                 }
                 stays
             });
-            if left.len() == before {
-                break;
-            }
         }
         if left.len() > CYCLE_STATES_MAX {
             return Err(TooMany);
         }
-        left.reverse();
+        left.sort_unstable();
         let mut numbered: HashMap<usize, u32, FxBuildHasher> = HashMap::default();
         for (at, &number) in left.iter().enumerate() {
             archive.load(number, &mut words);
