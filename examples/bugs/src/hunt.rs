@@ -44,6 +44,9 @@ pub enum HuntError {
     /// The scenario's script fails.
     #[error("scenario {0}: {1}")]
     Script(&'static str, ScriptError),
+    /// The service's property file cannot be read.
+    #[error("{0}")]
+    Properties(String),
     /// The search cannot start.
     #[error(transparent)]
     Search(#[from] SearchError),
@@ -97,12 +100,16 @@ pub fn hunt<S: Program>(case: &Case, watch: Option<&mut dyn Watch>) -> Result<Ro
 ///
 /// When there is no such scenario or bug, or the scenario cannot be built.
 pub fn system<S: Program>(case: &Case, with_bug: bool) -> Result<System<S>, HuntError> {
-    let &Case {
-        service,
-        bug,
-        scenario,
-        ..
-    } = case;
+    build(case.service, case.scenario, case.bug, with_bug)
+}
+
+/// Builds a scenario as the service's command line does without further options.
+pub(crate) fn build<S: Program>(
+    service: &'static str,
+    scenario: &'static str,
+    bug: &'static str,
+    with_bug: bool,
+) -> Result<System<S>, HuntError> {
     let known = S::bugs().iter().find(|known| known.name == bug);
     let known = known.ok_or(HuntError::NoBug { service, bug })?;
     let bugs = BTreeSet::from_iter(with_bug.then_some(known.name));

@@ -1,4 +1,4 @@
-//! The papers' safety bugs in the example services, each hunted in several ways and compared.
+//! The papers' bugs in the example services, each hunted in several ways and compared.
 //!
 //! | module | what it holds |
 //! |---|---|
@@ -7,10 +7,12 @@
 //! | [`row`] | what came of them |
 //! | [`initial`] | breadth-first search from where nothing has happened yet, for as long as it is given |
 //! | [`text`], [`json`] | the rows for people and for machines |
+//! | [`liveness`] | the bugs that keep something from ever coming true |
 
 pub mod catalogue;
 pub mod hunt;
 pub mod initial;
 pub mod json;
+pub mod liveness;
 pub mod row;
 pub mod text;

@@ -1,4 +1,4 @@
-//! Hunts the papers' safety bugs and prints what each way of searching took.
+//! Hunts the papers' bugs and prints what each way of searching took.
 
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bugs::catalogue::{self, Case};
 use bugs::initial::Watch;
+use bugs::liveness::{self, LivenessRow};
 use bugs::row::Row;
 use bugs::{json, text};
 use clap::Parser;
@@ -23,14 +24,20 @@ use scry::explore::Counts;
 /// Times, and so how far the search from the initial state comes, depend on the machine and on what else it does; use
 /// a release build. All else is the same in every run.
 ///
-/// Exits with 0 if consequence prediction finds every bug and no fixed service violates anything, else with 1; with 64
-/// if the command line cannot be understood.
+/// With --liveness, the five bugs that MaceMC tells of are hunted instead: those that keep something from ever coming true. Each is
+/// looked for by exhaustive search, which proves it, and by walks, as the paper does; then the service without bugs is searched.
+///
+/// Exits with 0 if every bug is found (a safety bug by consequence prediction, a liveness bug with what would have come true
+/// instead) and no fixed service violates anything, else with 1; with 64 if the command line cannot be understood.
 #[derive(Debug, Parser)]
 #[command(name = "bugs", after_help = catalogue_text())]
 struct Arguments {
     /// Print one JSON object instead of tables and diagrams.
     #[arg(long)]
     json: bool,
+    /// Hunt the liveness bugs instead of the safety bugs.
+    #[arg(long)]
+    liveness: bool,
     /// Hunt only this bug (repeatable; see below).
     #[arg(long, value_name = "NAME", value_parser = known_bug)]
     bug: Vec<&'static str>,
@@ -51,19 +58,74 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: &Arguments) -> u8 {
+    if let Some(bug) = misplaced(arguments) {
+        eprintln!(
+            "error: `{bug}` is no {}",
+            match arguments.liveness {
+                true => "liveness bug: leave --liveness out",
+                false => "safety bug: it is hunted with --liveness",
+            }
+        );
+        return EXIT_USAGE;
+    }
+    match arguments.liveness {
+        true => run_liveness(arguments),
+        false => run_safety(arguments),
+    }
+}
+
+/// Returns a bug that was asked for and is not of the kind that is hunted.
+fn misplaced(arguments: &Arguments) -> Option<&'static str> {
+    let fits = |bug: &str| match arguments.liveness {
+        true => liveness::ALL.iter().any(|case| case.bug == bug),
+        false => catalogue::ALL.iter().any(|case| case.bug == bug),
+    };
+    arguments.bug.iter().copied().find(|bug| !fits(bug))
+}
+
+fn run_liveness(arguments: &Arguments) -> u8 {
+    let mut cases = liveness::ALL.to_vec();
+    if !arguments.bug.is_empty() {
+        cases.retain(|case| arguments.bug.contains(&case.bug));
+    }
+    let mut rows: Vec<LivenessRow> = Vec::new();
+    for (at, case) in cases.iter().enumerate() {
+        announce(at, cases.len(), case.service, case.bug);
+        match case.hunt() {
+            Ok(row) => rows.push(row),
+            Err(error) => {
+                eprintln!("error: {} {}: {error}", case.service, case.bug);
+                return EXIT_VIOLATED;
+            }
+        }
+    }
+    print(match arguments.json {
+        true => format!("{}\n", liveness::json::report(&rows)),
+        false => liveness::text::report(&rows),
+    });
+    match rows.iter().all(LivenessRow::is_fine) {
+        true => EXIT_FINE,
+        false => EXIT_VIOLATED,
+    }
+}
+
+fn announce(at: usize, count: usize, service: &str, bug: &str) {
+    eprintln!("{} of {count}: {service} {bug}", at + 1);
+}
+
+fn print(written: String) {
+    // Whoever closed the pipe has seen enough.
+    let _ = std::io::stdout().write_all(written.as_bytes());
+}
+
+fn run_safety(arguments: &Arguments) -> u8 {
     let mut cases = catalogue::ALL.to_vec();
     if !arguments.bug.is_empty() {
         cases.retain(|case| arguments.bug.contains(&case.bug));
     }
     let mut rows: Vec<Row> = Vec::new();
     for (at, case) in cases.iter().enumerate() {
-        eprintln!(
-            "{} of {}: {} {}",
-            at + 1,
-            cases.len(),
-            case.service,
-            case.bug
-        );
+        announce(at, cases.len(), case.service, case.bug);
         match case.hunt(Some(&mut Progress::default())) {
             Ok(row) => rows.push(row),
             Err(error) => {
@@ -72,12 +134,10 @@ fn run(arguments: &Arguments) -> u8 {
             }
         }
     }
-    let written = match arguments.json {
+    print(match arguments.json {
         true => format!("{}\n", json::report(&rows)),
         false => text::report(&rows),
-    };
-    // Whoever closed the pipe has seen enough.
-    let _ = std::io::stdout().write_all(written.as_bytes());
+    });
     let fine = |row: &Row| row.consequence.told.is_some() && row.fixed.violations.is_empty();
     if rows.iter().all(fine) {
         EXIT_FINE
@@ -87,24 +147,37 @@ fn run(arguments: &Arguments) -> u8 {
 }
 
 fn known_bug(text: &str) -> Result<&'static str, String> {
-    let names: Vec<&'static str> = catalogue::ALL.iter().map(|case| case.bug).collect();
+    let safety = catalogue::ALL.iter().map(|case| case.bug);
+    let all = safety.chain(liveness::ALL.iter().map(|case| case.bug));
+    let names: Vec<&'static str> = all.collect();
     let found = names.iter().copied().find(|&name| name == text);
     found.ok_or_else(|| format!("there is no such bug here (known: {})", names.join(", ")))
 }
 
 fn catalogue_text() -> String {
-    catalogue::ALL
+    let safety = catalogue::ALL
         .iter()
-        .fold("Bugs:".to_owned(), |text, case| {
-            let Case {
-                service,
-                bug,
-                scenario,
-                source,
-                ..
-            } = case;
-            text + &format!("\n  {bug:<17} {service:<9} scenario {scenario:<6} {source}")
-        })
+        .map(|case| (case.service, case.bug, case.scenario, case.source));
+    let liveness = liveness::ALL
+        .iter()
+        .map(|case| (case.service, case.bug, case.scenario, case.source));
+    let mut text = String::new();
+    list(&mut text, "Bugs:", safety);
+    list(&mut text, "\n\nLiveness bugs:", liveness);
+    text
+}
+
+fn list(
+    text: &mut String,
+    title: &str,
+    bugs: impl Iterator<Item = (&'static str, &'static str, &'static str, &'static str)>,
+) {
+    text.push_str(title);
+    for (service, bug, scenario, source) in bugs {
+        text.push_str(&format!(
+            "\n  {bug:<17} {service:<14} scenario {scenario:<10} {source}"
+        ));
+    }
 }
 
 /// The line that moves while the initial state is searched, or a line now and then where there is no terminal.

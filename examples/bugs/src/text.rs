@@ -178,7 +178,7 @@ fn reach(reach: &Reach) -> String {
     }
 }
 
-fn ms(elapsed: Duration) -> String {
+pub(crate) fn ms(elapsed: Duration) -> String {
     let ms = milliseconds(elapsed);
     match ms < 100.0 {
         true => format!("{ms:.2}"),
@@ -187,7 +187,7 @@ fn ms(elapsed: Duration) -> String {
 }
 
 /// Aligns the cells: the first two to the left, numbers to the right, and after them what needs no alignment.
-fn aligned(lines: &[(Vec<String>, String)]) -> String {
+pub(crate) fn aligned(lines: &[(Vec<String>, String)]) -> String {
     let width = |column: usize| {
         let cells = lines.iter().filter_map(|(cells, _)| cells.get(column));
         cells.map(|cell| cell.chars().count()).max().unwrap_or(0)

@@ -88,6 +88,8 @@ fn a_bad_option_is_answered_with_64_and_a_reason() {
         (&["--bug", "volcano"][..], "there is no such bug here"),
         (&["--yaml"], "unexpected argument '--yaml'"),
         (&["timer"], "unexpected argument 'timer'"),
+        (&["--bug", "rejoin"], "it is hunted with --liveness"),
+        (&["--liveness", "--bug", "timer"], "leave --liveness out"),
     ] {
         let output = bugs(arguments);
         assert_eq!(output.status.code(), Some(64));
@@ -98,11 +100,64 @@ fn a_bad_option_is_answered_with_64_and_a_reason() {
 }
 
 #[test]
+fn the_liveness_table_has_the_promised_fields() {
+    let output = bugs(&["--liveness", "--json", "--bug", "stale-syn"]);
+    assert_eq!(output.status.code(), Some(0));
+    let json: Value = serde_json::from_slice(&output.stdout).expect("one JSON object");
+    let [row] = &json["bugs"].as_array().expect("a list")[..] else {
+        panic!("one row was asked for: {json}");
+    };
+    same_keys(
+        row,
+        vec![
+            "bug",
+            "service",
+            "property",
+            "verdict",
+            "critical_step",
+            "critical_event",
+            "live_alternative",
+            "states",
+            "ms",
+            "walks",
+            "walks_found",
+            "walk_ms",
+            "fixed",
+        ],
+    );
+    same_keys(
+        &row["fixed"],
+        vec!["dead", "violations", "states", "complete"],
+    );
+    assert_eq!(row["verdict"], "dead");
+    assert_eq!(row["critical_step"], 5);
+    assert_eq!(row["critical_event"], "n1: Ack(6001) from n2");
+    assert_eq!(row["live_alternative"], true);
+    assert_eq!(row["fixed"]["dead"], 0);
+}
+
+#[test]
+fn people_get_the_dead_end_and_what_would_have_come_true() {
+    let output = bugs(&["--liveness", "--bug", "stale-syn"]);
+    assert_eq!(output.status.code(), Some(0));
+    let text = String::from_utf8(output.stdout).expect("text");
+    for part in [
+        "   5  │◄─────┤        200 ms  n1: Ack(6001) from n2\n",
+        "it comes true if this happens instead of the last steps:",
+        "it is proved that the property never holds again",
+        "no state is dead within the bounds",
+    ] {
+        assert!(text.contains(part), "{part}\n{text}");
+    }
+}
+
+#[test]
 fn help_names_every_bug() {
     let output = bugs(&["--help"]);
     assert_eq!(output.status.code(), Some(0));
     let text = String::from_utf8(output.stdout).expect("text");
-    for case in bugs::catalogue::ALL {
-        assert!(text.contains(case.bug), "{text}");
+    let safety = bugs::catalogue::ALL.iter().map(|case| case.bug);
+    for bug in safety.chain(bugs::liveness::ALL.iter().map(|case| case.bug)) {
+        assert!(text.contains(bug), "{text}");
     }
 }

@@ -8,6 +8,8 @@ use scry::{NodeId, Property, View};
 use crate::ring;
 use crate::service::Chord;
 
+/// The property file of this service: these properties, and what must hold again and again.
+pub const FILE: &str = include_str!("../properties.toml");
 /// A node is its own predecessor exactly if it is its own successor (MaceMC, Table 1).
 pub const SELF_POINTERS: &str = "a node is its own predecessor exactly if it is its own successor";
 /// The half that CrystalBall's Figure 10 breaks.

@@ -227,6 +227,7 @@ mod tests {
             successor: None,
             successors: Vec::new(),
             fingers: Vec::new(),
+            asked: None,
         };
         chord.put_successors(nodes(successors));
         chord

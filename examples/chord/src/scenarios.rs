@@ -91,6 +91,11 @@ impl Program for Chord {
                 about: "three nodes about to join through n0, without faults",
                 build: liveness,
             },
+            Scenario {
+                name: "unheard",
+                about: "n1 and n2 have joined, and n0 has not heard of either",
+                build: unheard,
+            },
         ]
     }
 }
@@ -208,4 +213,25 @@ fn c2(request: &Request<'_, Chord>) -> Result<System<Chord>, String> {
 /// MaceMC §6 starts where nobody has joined; its nodes are called client0 to client2.
 fn liveness(request: &Request<'_, Chord>) -> Result<System<Chord>, String> {
     cast(request, &[(0, &[0]), (1, &[0]), (2, &[0])])
+}
+
+/// MaceMC §6 at client0's fifth step. It does not know yet that it is not alone, and asks client2 for a place now and then; but
+/// both others' notices are on their way, and with the bug the first of them ends that.
+fn unheard(request: &Request<'_, Chord>) -> Result<System<Chord>, String> {
+    let [first, second, third] = [0, 1, 2].map(NodeId::new);
+    let join = |node| Act::Call(node, Call::Join);
+    let deliver = |from, to| Act::Deliver { from, to };
+    let mut system = cast(request, &[(0, &[0, 2]), (1, &[0]), (2, &[1])])?;
+    for setup in system.setups.values_mut() {
+        setup.patient = true;
+    }
+    Ok(system.script([
+        join(first),
+        join(second),
+        deliver(second, first),
+        deliver(first, second),
+        join(third),
+        deliver(third, second),
+        deliver(second, third),
+    ]))
 }

@@ -41,6 +41,9 @@ pub struct Chord {
     pub successors: Vec<NodeId>,
     /// Nodes further away, in ring order.
     pub fingers: Vec<NodeId>,
+    /// Whom it asked last, as long as nobody has answered, if it is [patient](Setup::patient).
+    #[serde(default)]
+    pub asked: Option<NodeId>,
 }
 
 /// How far a node has come.
@@ -124,10 +127,19 @@ impl Service for Chord {
             successor: None,
             successors: Vec::new(),
             fingers: Vec::new(),
+            asked: None,
         }
     }
 
     fn on_message(&mut self, cx: &mut Cx<'_>, from: NodeId, message: Message) {
+        let answers = match message {
+            Message::FindPredReply { key, .. } => key == self.position,
+            Message::GetPredReply { .. } => true,
+            _ => false,
+        };
+        if answers {
+            self.asked = None;
+        }
         match (self.mode, message) {
             // Who asks for itself only hopes that this node is in the ring, and asks elsewhere by and by.
             (Mode::Init, Message::FindPred { asker, .. }) if asker == from => {}
@@ -198,6 +210,7 @@ impl Service for Chord {
     }
 
     fn on_disconnect(&mut self, cx: &mut Cx<'_>, peer: NodeId) {
+        self.asked = self.asked.filter(|asked| *asked != peer);
         if self.mode == Mode::Joined {
             self.erase(cx.setup(), peer);
         }
@@ -236,14 +249,21 @@ impl Chord {
     /// for ever.
     fn ask_contact(&mut self, cx: &mut Cx<'_>) {
         let others = cx.setup().others(cx.me());
-        if let Ok(count @ 1..) = u32::try_from(others.len()) {
+        if self.asked.is_none()
+            && let Ok(count @ 1..) = u32::try_from(others.len())
+        {
             let contact = others[cx.choose(count) as usize];
             let (asker, key) = (cx.me(), self.position);
-            cx.send(contact, Message::FindPred { asker, key });
+            self.question(cx, contact, Message::FindPred { asker, key });
         }
         if self.mode == Mode::Joining {
             cx.set_timer(Timer::Retry, cx.setup().retry_after());
         }
+    }
+
+    fn question(&mut self, cx: &mut Cx<'_>, to: NodeId, question: Message) {
+        cx.send(to, question);
+        self.asked = cx.setup().patient.then_some(to);
     }
 
     fn find_pred(&mut self, cx: &mut Cx<'_>, asker: NodeId, key: Key) {
@@ -303,7 +323,9 @@ impl Chord {
         cx.set_timer(Timer::Stabilize, cx.setup().stabilize_after());
         match self.successor {
             _ if self.is_alone() => self.ask_contact(cx),
-            Some(successor) if successor != cx.me() => cx.send(successor, Message::GetPred),
+            Some(successor) if successor != cx.me() && self.asked.is_none() => {
+                self.question(cx, successor, Message::GetPred);
+            }
             _ => {}
         }
     }

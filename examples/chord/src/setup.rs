@@ -26,6 +26,10 @@ pub struct Setup {
     pub stabilize_ms: u64,
     /// How long to wait for an answer before asking another contact.
     pub retry_ms: u64,
+    /// Whether to ask again only after the last answer. A node on the way of a question that is reset, or has not joined, may
+    /// lose it in silence; a search in which none is has an end with this.
+    #[serde(default)]
+    pub patient: bool,
     /// The bugs this node has.
     #[serde(default)]
     pub bugs: Bugs,
@@ -56,6 +60,7 @@ impl Setup {
             reunite_ms: Some(5_000),
             stabilize_ms: 500,
             retry_ms: 1_000,
+            patient: false,
             bugs: Bugs::default(),
         }
     }

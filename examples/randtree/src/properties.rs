@@ -10,6 +10,8 @@ use crate::service::{Mode, RandTree};
 
 type Property = scry::Property<RandTree>;
 
+/// The property file of this service: these properties, and what must hold again and again.
+pub const FILE: &str = include_str!("../properties.toml");
 /// P1 (CrystalBall §1.2).
 pub const DISJOINT: &str = "children and siblings are disjoint";
 /// P2 at one node (CrystalBall §5.2.1).

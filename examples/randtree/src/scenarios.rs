@@ -8,6 +8,8 @@
 //! | `r4` | CrystalBall §5.2.1 | peers and no timer | `timer` |
 //! | `r5` | MaceMC §6 | a node stays the child of two for good | `ignored-reply` |
 //! | `r6` | MaceMC §2 | two trees that never merge | `two-trees` |
+//! | `late-reply` | MaceMC §6 | as `r5`, and what can happen has an end | `ignored-reply` |
+//! | `torn` | MaceMC §2 | as `r6`, with a third node that may join meanwhile | `two-trees` |
 
 use std::collections::BTreeSet;
 
@@ -104,6 +106,16 @@ impl Program for RandTree {
                 "r6",
                 "n1 is root of n2 and n3, and its connection to n2 may break",
                 r6,
+            ),
+            scenario(
+                "late-reply",
+                "n3 has taken n4 in, n4 was reset before it heard of it, and n2 has room for it now",
+                late_reply,
+            ),
+            scenario(
+                "torn",
+                "n1 is root of n3, their connection may break, and n2 has not joined yet",
+                torn,
             ),
         ]
     }
@@ -261,6 +273,64 @@ fn r6(request: &Request<'_, RandTree>) -> Result<System<RandTree>, String> {
     let setup = told(request, Announce::AfterReply)?;
     let cast = [(1, &[1][..]), (2, &[1]), (3, &[1])];
     let script = vec![join(1), join(3), Act::Settle, join(2), Act::Settle];
+    Ok(system(&setup, &cast).script(script).faults(Faults {
+        breaks: 1,
+        ..Faults::NONE
+    }))
+}
+
+/// Nodes A, B, C, D of the paper are 3, 1, 4, 2. Node 5 was below 2 when 4 came, so that 2 passed 4 on to 3, and has gone down since.
+///
+/// Every way that a request of 4 can take ends at 2, which has room; and 2 is not the root, which would tell its children of 4. So
+/// once the reply is ignored, nobody ever says to 3 that 4 is not its child. For that, 5 must not take its old place before 4
+/// has one: it knows nobody but 4, which it joined through when 4 was in the tree for the first time.
+fn late_reply(request: &Request<'_, RandTree>) -> Result<System<RandTree>, String> {
+    let setup = Setup {
+        degree_max: 2,
+        ask_again: false,
+        ..told(request, Announce::AfterReply)?
+    };
+    let cast = [(1, &[1][..]), (2, &[1]), (3, &[1]), (4, &[1]), (5, &[4])];
+    let mut system = system(&setup, &cast);
+    if let Some(root) = system.setups.get_mut(&NodeId::new(1)) {
+        root.degree_max = 1;
+    }
+    let [below, late, gone] = [2, 4, 5].map(NodeId::new);
+    let mut script = Vec::new();
+    for node in [1, 2, 4, 5] {
+        script.extend([join(node), Act::Settle]);
+    }
+    script.extend([
+        Act::Reset {
+            node: late,
+            notice: true,
+        },
+        Act::Settle,
+        join(3),
+        Act::Settle,
+        join(4),
+        deliver(4, 1),
+        // Of its children 3 and 5, 2 picks 3.
+        Act::Picking(vec![0], Box::new(deliver(1, 2))),
+        deliver(2, 3),
+        Act::Stop(gone),
+        Act::SettleAmong(vec![below, gone]),
+        Act::Reset {
+            node: late,
+            notice: false,
+        },
+    ]);
+    Ok(system.script(script))
+}
+
+/// Node A of the paper is 3: as in `r6`, only it knows of the other tree.
+fn torn(request: &Request<'_, RandTree>) -> Result<System<RandTree>, String> {
+    let setup = Setup {
+        ask_again: false,
+        ..told(request, Announce::AfterReply)?
+    };
+    let cast = [(1, &[1][..]), (2, &[1]), (3, &[1])];
+    let script = vec![join(1), join(3), Act::Settle];
     Ok(system(&setup, &cast).script(script).faults(Faults {
         breaks: 1,
         ..Faults::NONE

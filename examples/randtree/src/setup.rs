@@ -27,6 +27,11 @@ pub struct Setup {
     /// The papers' tree does not, and so a peer that was reset in silence is noticed only when there is something to
     /// tell it. A deployment without TCP keepalive wants it on.
     pub keepalive: bool,
+    /// Whether the recovery timer asks again for a place that was asked for.
+    ///
+    /// Requests travel on connections, so one is enough as long as nobody on its way is reset. A search in which nobody is
+    /// has an end without.
+    pub ask_again: bool,
     /// The bugs this node has.
     pub bugs: Bugs,
 }
@@ -71,6 +76,7 @@ impl Default for Setup {
             recovery_period_ms: 1000,
             announce: Announce::default(),
             keepalive: true,
+            ask_again: true,
             bugs: Bugs::default(),
         }
     }

@@ -48,7 +48,9 @@ impl RandTree {
         }
         self.arm(cx);
         if self.mode == Mode::Joining {
-            self.ask(cx);
+            if cx.setup().ask_again {
+                self.ask(cx);
+            }
         } else if let Some(heir) = self.heir {
             self.hand_over(cx, heir);
         }

@@ -1,0 +1,36 @@
+//! The rows for machines: one JSON object.
+
+use serde_json::{Value, json};
+
+use crate::liveness::{FixedLiveness, LivenessRow};
+use crate::row::milliseconds;
+
+/// Writes the rows.
+pub fn report(rows: &[LivenessRow]) -> Value {
+    json!({ "bugs": rows.iter().map(row).collect::<Vec<_>>() })
+}
+
+fn row(row: &LivenessRow) -> Value {
+    let told = row.told.as_ref();
+    let FixedLiveness {
+        dead,
+        violations,
+        states,
+        complete,
+    } = row.fixed;
+    json!({
+        "bug": row.case.bug,
+        "service": row.case.service,
+        "property": row.case.property,
+        "verdict": told.map(|told| told.verdict.as_str()),
+        "critical_step": told.map(|told| told.critical_step),
+        "critical_event": told.map(|told| &told.critical_event),
+        "live_alternative": told.is_some_and(|told| told.live.is_some()),
+        "states": row.states,
+        "ms": milliseconds(row.elapsed),
+        "walks": row.walks,
+        "walks_found": row.walks_found,
+        "walk_ms": milliseconds(row.walks_elapsed),
+        "fixed": { "dead": dead, "violations": violations, "states": states, "complete": complete },
+    })
+}

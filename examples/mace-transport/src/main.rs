@@ -1,0 +1,7 @@
+//! The command line of the MaceTransport example.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    mace_transport::EXECUTABLE.main()
+}

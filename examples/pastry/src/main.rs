@@ -1,0 +1,7 @@
+//! The command line of the Pastry example.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    pastry::EXECUTABLE.main()
+}
