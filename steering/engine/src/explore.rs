@@ -3,7 +3,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`strategy`], [`limits`], [`report`] | what is asked of a search and what it answers |
-//! | `exhaustive`, `consequence`, `portfolio`, `depth_first`, `random_walk` | the strategies, each with its entry in the list |
+//! | `exhaustive`, `consequence`, `portfolio`, `local`, `depth_first`, `random_walk` | the strategies, each with its entry in the list |
 //! | `breadth` | breadth-first search, the engine's inner loop, on which the first two stand |
 //! | `confirm` | every finding replayed on plain values, and laid out in time |
 //! | `shortest` | findings of strategies that do not go nearest first |
@@ -25,13 +25,15 @@ mod visited;
 mod consequence;
 mod depth_first;
 mod exhaustive;
+mod local;
 mod portfolio;
 mod random_walk;
 
-static STRATEGIES: [&Entry; 5] = [
+static STRATEGIES: [&Entry; 6] = [
     &exhaustive::ENTRY,
     &consequence::ENTRY,
     &portfolio::ENTRY,
+    &local::ENTRY,
     &depth_first::ENTRY,
     &random_walk::ENTRY,
 ];
@@ -339,6 +341,7 @@ impl<S: Service> Search<S> {
             unjudged: transitions.unjudged(),
             cut_off: transitions.cut_off(),
             unfit,
+            tallies: self.walk.tallies(),
         }
     }
 }

@@ -44,6 +44,8 @@ pub struct Report<S: Service> {
     pub cut_off: Vec<(String, u64)>,
     /// What would be wrong if time were no matter.
     pub unfit: Vec<Unfit>,
+    /// What else the strategy counted, by name.
+    pub tallies: Vec<(&'static str, u64)>,
 }
 
 /// A state that breaks a property, to which no path was found that fits in time.

@@ -1,5 +1,7 @@
 //! Properties, judged once per what they depend on: a local state, a pair of projections, a tuple of projections.
 
+mod classes;
+
 use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
 use scry_protocol::NodeId;
@@ -9,6 +11,8 @@ use crate::interned::intern::Interner;
 use crate::model::handler::mix;
 use crate::property::{Judge, Judgement, Project, Projection, Property, Scope, Shape, View};
 use crate::service::Service;
+
+pub use classes::Reads;
 
 /// The property every service has: its handlers do not panic.
 pub const PANIC_PROPERTY: &str = "no handler panics";

@@ -3,6 +3,7 @@
 
 mod differential;
 mod limits;
+mod local;
 mod network;
 mod peers_defects;
 mod random_walk;
