@@ -1,5 +1,7 @@
 //! Local model checking: it finds what an exhaustive search finds, no more and, where it has an answer, no less.
 
+mod paxos;
+
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
@@ -71,7 +73,7 @@ fn agrees(
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { max_shrink_iters: 400, ..ProptestConfig::with_cases(8) })]
+    #![proptest_config(ProptestConfig { max_shrink_iters: 400, ..ProptestConfig::with_cases(24) })]
 
     #[test]
     fn e_9_local_finds_what_there_is_with_datagrams(
@@ -154,5 +156,24 @@ proptest! {
         let mut sliced = scry_engine::Search::new(&start, properties, options).expect("these options go together");
         while sliced.advance(slice).is_none() {}
         prop_assert_eq!(essence(&report), essence(&sliced.finish()));
+    }
+}
+
+#[test]
+fn e_43_one_proposal_of_paxos() {
+    for settings in [&[][..], &[("shortcuts", 1)], &[("general", 1)]] {
+        let report = run(&paxos::boot(1, false), &[paxos::agreement()], Options { limits: Limits::default(), ..local(None, settings)});
+        println!("{settings:?} {} {} {:?} {:?} runs {}", report.states, report.transitions, report.stop, report.tallies, report.handler_runs);
+    }
+}
+
+#[test]
+fn e_48_two_proposals_of_paxos() {
+    for buggy in [false, true] {
+    for settings in [&[][..], &[("shortcuts", 1)]] {
+        let t = std::time::Instant::now();
+        let report = run(&paxos::boot(2, buggy), &[paxos::agreement()], Options { limits: Limits::default(), ..local(None, settings)});
+        println!("{settings:?} {buggy} {} {} {:?} {:?} runs {} {:?} {:?}", report.states, report.transitions, report.stop, report.tallies, report.handler_runs, t.elapsed(), lengths(&report));
+    }
     }
 }

@@ -559,7 +559,11 @@ impl Question {
                 }),
                 _ => None,
             };
-            path.push(world.step(node, event, edge.tosses));
+            // A node that takes its own datagram and sends the like again has done nothing, whatever its copies are for.
+            let nothing = edge.from == edge.to && edge.takes.is_some_and(|it| *edge.sends == [it]);
+            if !nothing {
+                path.push(world.step(node, event, edge.tosses));
+            }
             path.extend(doubling.map(|event| world.step(node, event, None)));
             at = way.parent;
         }
