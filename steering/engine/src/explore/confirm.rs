@@ -47,7 +47,6 @@ impl<S: Service> Search<S> {
             .map(|step| self.world.spell(step))
             .collect();
         let Some(state) = self.replay(&path) else {
-            { let mut st = self.start.clone().with_moments(None); for step in &path { let r = st.step(step); eprintln!("DBG {:?} {:?} -> {r:?}", step.node, step.event); } }
             return Confirmed::Unreplayed;
         };
         let elsewhere = |words: &Vec<u32>| state != self.world.decode(words);

@@ -50,6 +50,9 @@ const VISITS: Setting = Setting {
     kind: Kind::Count(1_000_000),
 };
 
+/// So many places a question may look at in any case while there is more to explore.
+const VISITS_MIN: u64 = 1_000;
+
 /// How many places a question looks at in one go, and how many combinations are judged.
 const AT_ONCE: u64 = 64;
 
@@ -220,8 +223,12 @@ impl Local {
             Ok(trimmed) => {
                 self.tally.asked += 1;
                 let read = trimmed.read.clone();
+                // While the graph grows, what would be a detour in the complete one is often none yet: a question that is
+                // easy then can be endless now. So it has a small share of what exploring took.
+                let all = self.plan.settings.count(&VISITS);
+                let some = VISITS_MIN.max(self.graph.edges() as u64 / 64);
                 let bounds = Bounds {
-                    visits: self.plan.settings.count(&VISITS),
+                    visits: if last { all } else { all.min(some) },
                     depth: self.plan.limits.depth,
                 };
                 let question = Question::new(&self.graph, trimmed, self.allowance, bounds);
@@ -230,8 +237,8 @@ impl Local {
         }
     }
 
-    /// Tells whether a case is to be asked about: a new one at once, one that was asked before when the graph has grown by
-    /// half or is complete.
+    /// Tells whether a case is to be asked about: a new one at once, one that was asked before when the graph is twice as
+    /// large or complete.
     fn is_due(&self, case: usize, last: bool) -> bool {
         let case = &self.cases.all[case];
         if self.is_found(&case.finding) {
@@ -246,7 +253,7 @@ impl Local {
         let edges = self.graph.edges();
         let grown = match last {
             true => edges > asked.edges,
-            false => 2 * edges >= 3 * asked.edges,
+            false => edges >= 2 * asked.edges,
         };
         case.fresh && last || grown
     }

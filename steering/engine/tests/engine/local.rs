@@ -7,10 +7,11 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 use scry_engine::explore::{Settings, Stop};
 use scry_engine::timing::Clock;
-use scry_engine::{Limits, NodeId, Options, Property, Report, Service, Simulation, Strategy};
+use scry_engine::{Limits, NodeId, Options, Property, Report, Service, Simulation, Strategy, View};
 
 use crate::reference::{confirm, essence, explore, lengths, run};
 use crate::table::{ANYTHING, Rule, Table, Tastes, rules, starts};
+use crate::toys::{Deed, On, Toy, Word, boot, node, rules as toy_rules};
 
 /// How many states a generated system may have before it is cut off at a depth.
 const STATES_MAX: usize = 1_200;
@@ -159,21 +160,133 @@ proptest! {
     }
 }
 
-#[test]
-fn e_43_one_proposal_of_paxos() {
-    for settings in [&[][..], &[("shortcuts", 1)], &[("general", 1)]] {
-        let report = run(&paxos::boot(1, false), &[paxos::agreement()], Options { limits: Limits::default(), ..local(None, settings)});
-        println!("{settings:?} {} {} {:?} {:?} runs {}", report.states, report.transitions, report.stop, report.tallies, report.handler_runs);
-    }
+/// Five nodes in a tree: the first tells its children, one of these tells its own, and the last of all keeps it.
+fn primer() -> Simulation<Toy> {
+    let word = Word::Datagram(0);
+    boot([
+        toy_rules().at(
+            0,
+            On::Call(0),
+            [
+                Deed::Set(1),
+                Deed::Send(node(1), word),
+                Deed::Send(node(2), word),
+            ],
+        ),
+        toy_rules().on(
+            On::Word(word),
+            [Deed::Send(node(3), word), Deed::Send(node(4), word)],
+        ),
+        toy_rules(),
+        toy_rules(),
+        toy_rules().on(On::Word(word), [Deed::Set(2)]),
+    ])
+}
+
+/// The property that nodes never have exactly these values.
+fn never_all<const N: usize>(name: &str, values: [u64; N]) -> Property<Toy> {
+    Property::global(
+        name,
+        |view: &View<'_, Toy>| Some(view.state.value),
+        move |all| all.iter().map(|(_, value)| **value).ne(values),
+    )
 }
 
 #[test]
-fn e_48_two_proposals_of_paxos() {
-    for buggy in [false, true] {
-    for settings in [&[][..], &[("shortcuts", 1)]] {
-        let t = std::time::Instant::now();
-        let report = run(&paxos::boot(2, buggy), &[paxos::agreement()], Options { limits: Limits::default(), ..local(None, settings)});
-        println!("{settings:?} {buggy} {} {} {:?} {:?} runs {} {:?} {:?}", report.states, report.transitions, report.stop, report.tallies, report.handler_runs, t.elapsed(), lengths(&report));
+fn e_53_the_primer_has_four_combinations_and_one_is_not_real() {
+    let properties = [
+        never_all("----r", [0, 0, 0, 0, 2]),
+        never_all("s---r", [1, 0, 0, 0, 2]),
+    ];
+    for settings in [&[][..], &[("general", 1)]] {
+        let report = run(&primer(), &properties, local(None, settings));
+        confirm(&primer(), &properties, &report);
+        let real = [("s---r".to_owned(), Vec::new())];
+        assert_eq!(found(&report), BTreeSet::from(real));
+        assert_eq!(report.violations[0].path.len(), 3);
+        assert_eq!(tally(&report, "combinations judged") % 4, 0);
+        assert!(report.complete);
     }
-    }
+    let general = run(&primer(), &properties, local(None, &[("general", 1)]));
+    assert_eq!(tally(&general, "combinations judged"), 4);
+    // The node between them only passes on what it gets: the paper does not see that.
+    let shortcuts = run(&primer(), &properties, local(None, &[("shortcuts", 1)]));
+    assert!(shortcuts.violations.is_empty() && !shortcuts.complete);
+}
+
+#[test]
+fn e_12_a_further_way_to_a_known_state_makes_real_what_was_not() {
+    let word = Word::Datagram;
+    // Node 1 can tell node 0 to go to 1, but then it cannot go there itself. By and by node 2 can tell node 0 too.
+    let start = boot([
+        toy_rules()
+            .on(On::Word(word(1)), [Deed::Set(1)])
+            .on(On::Word(word(2)), [Deed::Set(1)]),
+        toy_rules().at(0, On::Call(0), [Deed::Set(1)]).at(
+            0,
+            On::Call(1),
+            [Deed::Set(2), Deed::Send(node(0), word(1))],
+        ),
+        toy_rules()
+            .at(0, On::Call(0), [Deed::Set(3), Deed::Send(node(3), word(3))])
+            .at(
+                3,
+                On::Word(word(4)),
+                [Deed::Set(4), Deed::Send(node(0), word(2))],
+            ),
+        toy_rules().at(
+            0,
+            On::Word(word(3)),
+            [Deed::Set(5), Deed::Send(node(2), word(4))],
+        ),
+    ]);
+    let apart = Property::pair(
+        "0 and 1 do not both go to 1",
+        |view: &View<'_, Toy>| (view.state.value == 1).then_some(()),
+        |_, _| false,
+    );
+    let properties = [apart];
+    let report = run(&start, &properties, local(None, &[]));
+    confirm(&start, &properties, &report);
+    assert_eq!(report.violations.len(), 1);
+    let shortcuts = run(&start, &properties, local(None, &[("shortcuts", 1)]));
+    assert!(shortcuts.violations.is_empty() && !shortcuts.complete);
+}
+
+#[test]
+fn e_45_one_proposal_of_paxos_takes_a_thousand_steps_and_no_question() {
+    let start = paxos::boot(1, false);
+    let run = |settings| {
+        let report = run(&start, &[paxos::agreement()], local(None, settings));
+        assert!(report.violations.is_empty());
+        assert_eq!((report.stop, report.states), (Stop::Exhausted, 195));
+        assert_eq!(tally(&report, "questions"), 0);
+        assert_eq!(tally(&report, "combinations that would be wrong"), 0);
+        (
+            tally(&report, "steps of nodes"),
+            tally(&report, "combinations judged"),
+        )
+    };
+    // Everybody can choose one value only: there is one combination for each two nodes, and nothing is wrong with it.
+    assert_eq!(run(&[]), (1_437, 3));
+    assert_eq!(run(&[("general", 1)]), (1_437, 90_625));
+    // The paper does not try a message again on what it led to.
+    assert_eq!(run(&[("shortcuts", 1)]), (901, 3));
+}
+
+#[test]
+fn e_49_two_proposals_of_paxos_choose_two_values_if_the_last_answer_counts() {
+    let start = paxos::boot(2, true);
+    let properties = [paxos::agreement()];
+    let limits = Limits {
+        first_violation: true,
+        ..Limits::default()
+    };
+    let options = Options {
+        limits,
+        ..local(None, &[])
+    };
+    let report = run(&start, &properties, options);
+    confirm(&start, &properties, &report);
+    assert_eq!((report.stop, report.violations.len()), (Stop::Violation, 1));
 }

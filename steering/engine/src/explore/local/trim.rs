@@ -270,9 +270,13 @@ fn drop_detours(node: &Node, goal: &Goal, position: usize, left: &mut Left) {
     pairs.sort_unstable();
     pairs.dedup();
     let mut related: HashSet<(u32, u32), FxBuildHasher> = pairs.iter().copied().collect();
+    // What becomes of a pair depends on pairs behind it, and states are numbered from the start on: from behind, and with
+    // what was dropped already, few rounds are needed. The greatest relation is the same in any order.
+    pairs.reverse();
     loop {
-        let holds = |&(x, y): &(u32, u32)| {
-            outs(y).all(|after| {
+        let before = pairs.len();
+        pairs.retain(|&(x, y)| {
+            let holds = outs(y).all(|after| {
                 let z = after.to;
                 let for_nothing = quiet(after)
                     && (z == x || related.contains(&(x, z)) || related.contains(&(y, z)));
@@ -284,16 +288,15 @@ fn drop_detours(node: &Node, goal: &Goal, position: usize, left: &mut Left) {
                             && covers(&instead.sends, &after.sends)
                             && (instead.to == z || related.contains(&(instead.to, z)))
                     })
-            })
-        };
-        let (stay, go): (Vec<_>, Vec<_>) = pairs.iter().partition(|pair| holds(pair));
-        if go.is_empty() {
+            });
+            if !holds {
+                related.remove(&(x, y));
+            }
+            holds
+        });
+        if pairs.len() == before {
             break;
         }
-        for pair in &go {
-            related.remove(pair);
-        }
-        pairs = stay;
     }
     for (edge, left) in node.edges.iter().zip(left.iter_mut()) {
         *left &= !(quiet(edge) && related.contains(&(edge.from, edge.to)));

@@ -42,7 +42,7 @@ pub(crate) enum Call {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Setup {
     proposes: bool,
-    /// Whether the last answer counts instead of that of the highest round (the bug of F-17).
+    /// Whether the last answer counts instead of that of the highest round.
     last_answer: bool,
 }
 
@@ -106,7 +106,10 @@ impl Service for Paxos {
                 }
             }
             Message::Learn { round, value } => {
-                let known = self.learned.iter_mut().find(|it| (it.0, it.1) == (round, value));
+                let known = self
+                    .learned
+                    .iter_mut()
+                    .find(|it| (it.0, it.1) == (round, value));
                 match known {
                     Some(known) => known.2 |= 1 << from.get(),
                     None => {
@@ -114,7 +117,10 @@ impl Service for Paxos {
                         self.learned.sort_unstable();
                     }
                 }
-                let mut chosen = self.learned.iter().filter(|it| it.2.count_ones() >= MAJORITY);
+                let mut chosen = self
+                    .learned
+                    .iter()
+                    .filter(|it| it.2.count_ones() >= MAJORITY);
                 if let (0, Some(&(_, value, _))) = (self.chosen, chosen.next()) {
                     self.chosen = value;
                 }
@@ -130,7 +136,13 @@ impl Service for Paxos {
             Call::Propose => {
                 (self.proposed, self.preparing) = (true, true);
                 let round = own_round(cx.me());
-                broadcast(cx, Message::Prepare { round, value: round });
+                broadcast(
+                    cx,
+                    Message::Prepare {
+                        round,
+                        value: round,
+                    },
+                );
             }
         }
     }
