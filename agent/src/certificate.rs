@@ -114,60 +114,23 @@ impl Identity {
     /// Everything that is wrong with them, at once. That the certificate has ended is not an error, as it would keep a
     /// configuration from being loaded: [`Info::warning`] says it.
     pub(crate) fn load(node: NodeId, files: &Files) -> Result<Self, Vec<IdentityError>> {
-        let mut wrong = Vec::new();
-        let mut complain = |field, path: &Path, reason: String, help| {
-            wrong.push(IdentityError {
-                field,
-                path: path.to_owned(),
-                reason,
-                help,
-            });
-        };
         let Files {
             certificate,
             key,
             authority,
             revoked,
         } = files;
-        let chain = chain(certificate)
-            .map_err(|why| complain("certificate", certificate, why, INIT))
-            .ok();
-        let own = chain.as_ref().and_then(|chain| {
-            let named = node_of(&chain[0]);
-            if named != Ok(node) {
-                let reason = named.map_or_else(|error| error, CertificateError::Another);
-                let said = format!("it is not a certificate of {node}: {reason}");
-                complain("certificate", certificate, said, INIT);
-            }
-            Info::of(&chain[0]).ok()
-        });
-        if let Some(said) = readable_by_others(key) {
-            complain("key", key, said, PRIVATE);
-        }
+        let mut wrong = Complaints::default();
         let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let read_key = read_key(key)
-            .map_err(|why| complain("key", key, why, INIT))
-            .ok();
-        let pair = match (&chain, &read_key) {
-            (Some(chain), Some(read)) => {
-                CertifiedKey::from_der(chain.clone(), read.clone_key(), &provider)
-                    .map_err(|error| {
-                        let said =
-                            format!("it is not the key of {}: {error}", certificate.display());
-                        complain("key", key, said, None);
-                    })
-                    .ok()
-            }
-            _ => None,
-        };
-        let roots = roots(authority)
-            .map_err(|why| complain("authority", authority, why, INIT))
-            .ok();
+        let chain = wrong.of("certificate", certificate, INIT, chain(certificate));
+        let own = chain
+            .as_ref()
+            .and_then(|chain| info_of(node, &chain[0], certificate, &mut wrong));
+        let key = key_of(chain.as_deref(), key, certificate, &provider, &mut wrong);
+        let roots = wrong.of("authority", authority, INIT, roots(authority));
         let lists = match revoked {
             None => Some(Vec::new()),
-            Some(path) => revocations(path)
-                .map_err(|why| complain("revoked", path, why, None))
-                .ok(),
+            Some(path) => wrong.of("revoked", path, None, revocations(path)),
         };
         if let (Some(roots), Some(lists), Some(chain), Some(own)) = (&roots, &lists, &chain, &own) {
             for (field, said) in misfits(&provider, roots, lists, chain, own) {
@@ -176,23 +139,19 @@ impl Identity {
                     "certificate" => certificate,
                     _ => authority,
                 };
-                complain(field, path, said, None);
+                wrong.add(field, path, said, None);
             }
         }
-        if let (true, Some(pair), Some(roots), Some(lists), Some(own), Some(read_key)) =
-            (wrong.is_empty(), pair, roots, lists, own, read_key)
+        if let (true, Some(chain), Some(key), Some(roots), Some(lists), Some(own)) =
+            (wrong.0.is_empty(), chain, key, roots, lists, own)
         {
-            let identity = Self::build(provider, pair.cert, read_key, roots, lists, own);
+            let identity = Self::build(provider, chain, key, roots, lists, own);
             return identity.map_err(|error| {
-                vec![IdentityError {
-                    field: "certificate",
-                    path: certificate.clone(),
-                    reason: error.to_string(),
-                    help: None,
-                }]
+                wrong.add("certificate", certificate, error.to_string(), None);
+                wrong.0
             });
         }
-        Err(wrong)
+        Err(wrong.0)
     }
 
     fn build(
@@ -242,6 +201,72 @@ impl Identity {
             .map(|_| ())
             .map_err(|error| error.to_string())
     }
+}
+
+/// What is wrong with the files.
+#[derive(Default)]
+struct Complaints(Vec<IdentityError>);
+
+impl Complaints {
+    fn add(
+        &mut self,
+        field: &'static str,
+        path: &Path,
+        reason: String,
+        help: Option<&'static str>,
+    ) {
+        self.0.push(IdentityError {
+            field,
+            path: path.to_owned(),
+            reason,
+            help,
+        });
+    }
+
+    /// Returns what was read of a file, or adds why it could not be.
+    fn of<T>(
+        &mut self,
+        field: &'static str,
+        path: &Path,
+        help: Option<&'static str>,
+        read: Result<T, String>,
+    ) -> Option<T> {
+        read.map_err(|why| self.add(field, path, why, help)).ok()
+    }
+}
+
+/// Reads what the own certificate says, and sees that it is this node's.
+fn info_of(
+    node: NodeId,
+    certificate: &CertificateDer<'_>,
+    path: &Path,
+    wrong: &mut Complaints,
+) -> Option<Info> {
+    let named = node_of(certificate);
+    if named != Ok(node) {
+        let reason = named.map_or_else(|error| error, CertificateError::Another);
+        let said = format!("it is not a certificate of {node}: {reason}");
+        wrong.add("certificate", path, said, INIT);
+    }
+    Info::of(certificate).ok()
+}
+
+/// Reads the key, and sees that others cannot and that it is the certificate's.
+fn key_of(
+    chain: Option<&[CertificateDer<'static>]>,
+    path: &Path,
+    certificate: &Path,
+    provider: &rustls::crypto::CryptoProvider,
+    wrong: &mut Complaints,
+) -> Option<PrivateKeyDer<'static>> {
+    if let Some(said) = readable_by_others(path) {
+        wrong.add("key", path, said, PRIVATE);
+    }
+    let key = wrong.of("key", path, INIT, read_key(path))?;
+    let pair = CertifiedKey::from_der(chain?.to_vec(), key.clone_key(), provider)
+        .map_err(|error| format!("it is not the key of {}: {error}", certificate.display()));
+    wrong.of("key", path, None, pair)?;
+    Some(key)
 }
 
 fn client_verifier(

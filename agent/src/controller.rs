@@ -39,6 +39,7 @@ mod left_out;
 pub mod measured;
 mod modes;
 pub mod paths;
+mod patience;
 mod running;
 mod settled;
 mod sharing;
@@ -63,8 +64,9 @@ use scry_protocol::link::peer::PeerMessage;
 use scry_protocol::record::{Entry, What, Word};
 use scry_protocol::{Body, CheckpointNumber, FilterId, Incarnation, NodeId, RunId, ViolationId};
 
-pub use modes::{Allowed, ModeChange, UnknownProperty};
+pub use modes::{Allowed, HoldChange, ModeBy, ModeChange, UnknownProperty};
 pub use paths::Paths;
+pub use patience::CheckerSeen;
 pub use status::Status;
 
 /// How a controller behaves.
@@ -338,6 +340,8 @@ pub struct Controller {
     /// The name and version of the service that was attached last.
     served: Option<(String, String)>,
     checker_ready: bool,
+    /// How long a checker may still take to be ready, while one starts.
+    starting: Option<patience::Patience>,
     run: Option<running::Run>,
     pending: Option<running::Waiting>,
     last_run: Option<status::LastRun>,
@@ -357,6 +361,7 @@ pub struct Controller {
     /// What the last incarnation of the host looked at before it was handled.
     checks: Vec<leases::Active>,
     shared: sharing::Sharing,
+    global: modes::GlobalMode,
     /// The modes an operator set.
     set_modes: BTreeMap<String, Mode>,
     /// The properties the service brings along, once a checker has told.
@@ -383,12 +388,14 @@ impl Controller {
         Self {
             me,
             harm: harm::Ledger::new(options.harm),
+            global: modes::GlobalMode::new(options.mode),
             options,
             paths,
             host: None,
             host_epoch: 0,
             served: None,
             checker_ready: false,
+            starting: None,
             run: None,
             pending: None,
             last_run: None,
@@ -497,6 +504,7 @@ impl Controller {
         match message {
             CheckerToAgent::Ready(ready) => {
                 self.learn_names(ready.properties);
+                self.starting = None;
                 self.checker_ready = true;
                 self.start_pending(now);
             }
@@ -504,15 +512,6 @@ impl Controller {
             CheckerToAgent::Replayed(replayed) => self.replayed(now, replayed),
             CheckerToAgent::Found(found) => self.found(now, *found),
             CheckerToAgent::Report(report) => self.report(now, report),
-        }
-    }
-
-    /// Learns that the checker is still at work on a run and waits for a processor: it is no more hung than the machine is.
-    /// Whoever says so does not say it for ever.
-    pub fn handle_checker_starving(&mut self, now: Time, run: RunId) {
-        let until = now.after_millis(self.options.grace_ms);
-        if let Some(run) = self.run.as_mut().filter(|going| going.id == run) {
-            run.deadline = run.deadline.max(until);
         }
     }
 
@@ -531,23 +530,6 @@ impl Controller {
         self.fail_open("neighborhood-too-large", 1, detail);
     }
 
-    /// Learns that the checker is gone. It costs the run that was going on, nothing else.
-    pub fn handle_checker_gone(&mut self, now: Time, why: &str) {
-        self.checker_ready = false;
-        self.counts.checker_restarts += 1;
-        let count = self.counts.checker_restarts;
-        self.log(What::CheckerRestart {
-            why: why.to_owned(),
-            count,
-            wait_ms: None,
-        });
-        if self.run.is_some() {
-            self.counts.runs_crashed += 1;
-            self.fail_open("checker-crashed", 1, why.to_owned());
-            self.end_run(now, "crashed", why);
-        }
-    }
-
     /// Learns that time has passed.
     pub fn handle_timeout(&mut self, now: Time) {
         self.watch_checker(now);
@@ -557,10 +539,11 @@ impl Controller {
         self.expire_told(now);
     }
 
-    /// Learns that the options are others now. CheckSettings go to the host at once, the rest counts from the next run on. What an
-    /// operator set at run time stays for the properties whose own modes are as before.
-    pub fn handle_options(&mut self, now: Time, options: Options) {
-        let mode = options.mode;
+    /// Learns that the options are others now. The check's settings go to the host at once, the rest counts from the next run on.
+    /// What an operator set at run time stays, of everything and of a property, where the options say what they said before.
+    pub fn handle_options(&mut self, now: Time, mut options: Options) {
+        let mode = self.global.configure(options.mode);
+        options.mode = mode;
         let changed = self.options.mode != mode;
         let before = std::mem::replace(&mut self.options, options);
         let options = &self.options;
@@ -593,9 +576,14 @@ impl Controller {
 
     /// Returns when to call [`handle_timeout`](Self::handle_timeout) if nothing happens before.
     pub fn poll_timeout(&self) -> Option<Time> {
-        let run = self.run.as_ref().map(|run| run.deadline);
+        let run = self.run.as_ref().map(|run| run.patience.until);
+        let starting = self.starting.as_ref().map(|patience| patience.until);
         let filters = self.active.values().map(leases::Active::overdue);
-        filters.chain(run).chain(self.harm.poll_timeout()).min()
+        filters
+            .chain(run)
+            .chain(starting)
+            .chain(self.harm.poll_timeout())
+            .min()
     }
 
     /// Returns how this controller behaves.

@@ -22,6 +22,7 @@ mod switches;
 
 use scry_protocol::link::checker::CheckerToAgent;
 use scry_protocol::link::host::{Hello, HostToAgent};
+use scry_protocol::link::peer::PeerMessage;
 use scry_protocol::record::Word;
 use scry_protocol::{NodeId, RunId};
 use tokio::sync::oneshot;
@@ -31,6 +32,7 @@ pub(crate) use status::{PeerStatus, SnapshotSummary, Status};
 
 use crate::certificate::News;
 use crate::configuration::Mode;
+use crate::controller::CheckerSeen;
 use crate::link::host::HostLink;
 use crate::link::peers::{Limit, Place};
 
@@ -59,12 +61,14 @@ pub(crate) enum Fact {
         /// Which link.
         serial: u64,
     },
-    /// A peer sent a frame, which was found to be one.
-    Frame {
+    /// A peer said something.
+    Peer {
         /// Who, as its certificate says.
         from: NodeId,
-        /// The frame.
-        frame: Vec<u8>,
+        /// What.
+        message: Box<PeerMessage>,
+        /// How long the frame was that said it.
+        frame_bytes: usize,
         /// Its place among the peer's frames that wait.
         place: Place,
     },
@@ -102,11 +106,10 @@ pub(crate) enum Fact {
         /// On whose states it was at work; `None` is everybody's.
         blamed: Vec<Option<NodeId>>,
     },
-    /// The checker could go on with a job, and gets no processor.
-    CheckerStarves {
-        /// Whose job.
-        run: RunId,
-    },
+    /// A checker was started.
+    CheckerStarted,
+    /// What was seen of the checker while it has something to do.
+    CheckerSeen(CheckerSeen),
     /// The checker runs another program than the service.
     CheckerDiffers,
     /// A job could not be given to the checker, which goes on.

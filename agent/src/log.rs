@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`writer`] | appends records, turns files over by size, goes on when the disk is full |
 //! | [`reader`] | reads them back in order, and follows them as they grow and turn over |
-//! | [`selection`], [`shown`] | which records somebody wants to see, and how they look to people |
+//! | [`selection`], [`shown`], `sentence` | which records somebody wants to see, how they look to people, and what they say |
 //! | `fold` | what repeats itself is counted instead of written |
 //! | [`chain`], [`verify`] | each record names the one before it, and whether that is still so |
 //! | [`traces`] | one file for each predicted violation, as many as are kept |
@@ -13,6 +13,7 @@ pub mod chain;
 pub(crate) mod fold;
 pub mod reader;
 pub mod selection;
+mod sentence;
 pub mod shown;
 #[cfg(test)]
 mod tests;

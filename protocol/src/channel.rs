@@ -421,6 +421,14 @@ impl Succession {
         follows.then_some(rest)
     }
 
+    /// Tells whether the last message said when it was sent, in its sender's numbers. What comes of a sender without any says
+    /// something new each time, since nobody knows what it has heard meanwhile.
+    #[inline]
+    pub fn is_stamped(&self) -> bool {
+        let last = self.last.as_ref();
+        last.is_some_and(|last| last.number != CheckpointNumber::ZERO)
+    }
+
     /// Returns the place of the last message.
     pub fn place(&self) -> Option<Place> {
         self.last?.place
@@ -440,11 +448,7 @@ impl Last {
         self.number == envelope.number
             && match (&self.place, &envelope.place) {
                 (None, None) => true,
-                (Some(last), Some(this)) => {
-                    last.sequence.wrapping_add(1) == this.sequence
-                        && last.serial == this.serial
-                        && last.incarnation == this.incarnation
-                }
+                (Some(last), Some(this)) => last.is_followed_by(this),
                 _ => false,
             }
     }
@@ -464,6 +468,14 @@ impl Last {
 }
 
 impl Place {
+    /// Tells whether a place is the next of the same channel.
+    #[inline]
+    pub fn is_followed_by(&self, next: &Self) -> bool {
+        self.sequence.wrapping_add(1) == next.sequence
+            && self.serial == next.serial
+            && self.incarnation == next.incarnation
+    }
+
     fn read(input: &mut &[u8]) -> Result<Self, ReadEnvelopeError> {
         let (incarnation, serial) = channel(input)?;
         let sequence = number(input)?;

@@ -11,6 +11,7 @@
 //! | `switch` | files that forbid steering |
 //! | `outbox`, `inbox`, `shared` | what passes between that thread and the host's |
 //! | `number` | checkpoint numbers over restarts |
+//! | `traffic` | messages from and to peers: what the recorder learns of them, one by one or in batches |
 //! | `contact` | with whom the host spoke |
 //! | `kind` | what events are called |
 //!
@@ -40,6 +41,7 @@ mod switch;
 mod table;
 #[cfg(test)]
 mod tests;
+mod traffic;
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -59,16 +61,14 @@ use scry_protocol::link::host::{
 };
 use scry_protocol::{CheckpointNumber, FilterId, Incarnation, NodeId, Past, Times, Transport};
 
-use crate::hook::contact::Seen;
-use crate::hook::disarm::Peer;
 use crate::hook::number::Numbers;
 use crate::hook::shared::{Shared, lock};
 use crate::hook::socket::Thread;
+use crate::hook::traffic::{Counts, Traffic};
+use scry_checkpoint::Time;
 use scry_checkpoint::channel::{self, Lane};
 use scry_checkpoint::past::{self, PastOptions};
 use scry_checkpoint::recorder::{self, Capture, Recorder, RefusedStamps};
-use scry_checkpoint::sorted::Sorted;
-use scry_checkpoint::{Messages, Time};
 
 pub use disarm::Disarm;
 pub use gate::{Gate, Occurrence, Verdict};
@@ -91,8 +91,6 @@ const RENEW_MS: u64 = 10_000;
 /// A question for the neighbors' states takes a number up to so far ahead, by node, so that two nodes that ask at once
 /// ask for different ones.
 const LEAP_MAX: u64 = 7;
-/// Peers whose messages are counted one by one.
-const PEERS_MAX: usize = 4096;
 
 /// Who a host is, and how its hook behaves.
 #[derive(Clone)]
@@ -181,13 +179,8 @@ impl std::fmt::Debug for Options {
 pub struct Hook {
     shared: Arc<Shared>,
     gate: Gate,
-    recorder: Recorder,
+    traffic: Traffic,
     numbers: Numbers,
-    seen: Seen,
-    peers: Sorted<NodeId, Arc<Peer>>,
-    sent_bytes: u64,
-    sent_messages: u64,
-    received_messages: u64,
     vetoed_events: u64,
     held_events: u64,
     unchecked_events: u64,
@@ -252,14 +245,9 @@ impl Hook {
             Recorder::begin(now, incarnation, born, options.channels, past, capture);
         let mut hook = Self {
             gate: Gate::new(shared.clone()),
+            traffic: Traffic::new(shared.clone(), recorder),
             shared,
-            recorder,
             numbers,
-            seen: Seen::default(),
-            peers: Sorted::default(),
-            sent_bytes: 0,
-            sent_messages: 0,
-            received_messages: 0,
             vetoed_events: 0,
             held_events: 0,
             unchecked_events: 0,
@@ -314,42 +302,42 @@ impl Hook {
 
     /// Returns the present checkpoint number.
     pub fn number(&self) -> CheckpointNumber {
-        self.recorder.number()
+        self.traffic.recorder().number()
     }
 
     /// Returns which incarnation this is.
     pub fn incarnation(&self) -> Incarnation {
-        self.recorder.incarnation()
+        self.traffic.recorder().incarnation()
     }
 
     /// Returns what lies in the node's past, all that has arrived included.
     pub fn past(&self) -> &Past {
-        self.recorder.past()
+        self.traffic.recorder().past()
     }
 
     /// Returns the past to judge by: see [`Recorder::past_to_judge_by`].
     pub fn past_to_judge_by(&self, now: Time) -> &Past {
-        self.recorder.past_to_judge_by(now)
+        self.traffic.recorder().past_to_judge_by(now)
     }
 
     /// Returns a number that is greater after each change of the past.
     #[inline]
     pub fn past_version(&self) -> u64 {
-        self.recorder.past_version()
+        self.traffic.recorder().past_version()
     }
 
     /// Tells whether it is noted already that what properties read of the node changed since its last checkpoint.
     #[inline]
     pub fn has_changed(&self) -> bool {
-        self.recorder.has_changed()
+        self.traffic.recorder().has_changed()
     }
 
     /// Notes that what properties read of the node has changed. A loop that does not compare says so after every handler
     /// that may have changed anything, before what the handler sends is [stamped](Self::stamp).
     #[inline]
     pub fn note_change(&mut self) {
-        if !self.recorder.has_changed() {
-            self.recorder.note_change();
+        if !self.has_changed() {
+            self.traffic.settle().note_change();
         }
     }
 
@@ -368,12 +356,9 @@ impl Hook {
         envelope: &Envelope,
         capture: impl FnOnce() -> Capture,
     ) {
-        self.received_messages += 1;
-        self.seen.note(now, from, transport);
-        self.count_from(from, 1);
         let taken = self
-            .recorder
-            .handle_message(now, from, transport, envelope, capture);
+            .traffic
+            .receive(now, from, transport, envelope, capture);
         if !matches!(taken, Ok(None)) {
             self.publish(taken);
         }
@@ -382,28 +367,17 @@ impl Hook {
     /// Learns of a message whose sender is not a member of the service, instead of [`receive`](Self::receive): it has no say
     /// about numbers, and nothing is remembered of it. Messages to such a node carry no stamp.
     pub fn receive_from_stranger(&mut self, from: NodeId, envelope: &Envelope) {
-        self.received_messages += 1;
-        self.recorder.handle_stranger(from, envelope.number);
+        self.traffic.receive_from_stranger(from, envelope);
     }
 
-    /// Learns of several messages that came in order on one connection, each stamped as the one before lets expect
-    /// ([`Succession::read_next`]), which is much cheaper than to learn of each. They may have been handled by now, if no
-    /// filter was in force ([`is_unfiltered`](Self::is_unfiltered)) and nothing else was asked of the hook but
-    /// [`admit`](Self::admit) and [`stamp`](Self::stamp): no checkpoint can have been due between them.
+    /// Learns of a message that came on a connection with a stamp of which everything follows from the one before
+    /// ([`Succession::read_next`]), and is at this place. It is much cheaper than to [`receive`](Self::receive) it: no
+    /// checkpoint can be due, so the recorder learns of many at once, before anything else comes of what it knows.
     ///
     /// [`Succession::read_next`]: scry_protocol::channel::Succession::read_next
-    pub fn receive_run(
-        &mut self,
-        now: Time,
-        from: NodeId,
-        transport: Transport,
-        last: Option<Place>,
-        count: u32,
-    ) {
-        self.received_messages += u64::from(count);
-        self.seen.note(now, from, transport);
-        self.count_from(from, count);
-        self.recorder.handle_run(from, transport, last, count);
+    #[inline]
+    pub fn receive_next(&mut self, now: Time, from: NodeId, place: Option<Place>) {
+        self.traffic.receive_next(now, from, place);
     }
 
     /// Tells whether no filter is in force: every answer is [`Verdict::Run`].
@@ -415,29 +389,32 @@ impl Hook {
     /// Returns what goes out with a message.
     #[inline]
     pub fn stamp(&mut self, now: Time, to: NodeId, lane: Lane, message: &[u8]) -> Envelope {
-        let envelope = self.recorder.stamp(now, to, lane, message);
-        self.sent_messages += 1;
-        self.sent_bytes += message.len() as u64;
-        self.seen.note(now, to, lane.transport());
-        envelope
+        self.traffic.stamp(now, to, lane, message)
     }
 
-    /// Learns of several messages that went out in order on one connection after one that was [stamped](Self::stamp), each
-    /// with a stamp that follows from the one before ([`Succession::write_next`]). What is said of
-    /// [`receive_run`](Self::receive_run) holds here too.
+    /// Takes in a message that may go out with the stamp that follows from the last on its connection
+    /// ([`Succession::write_next`]), and returns it as `encode` wrote it; `None` if it must be [stamped](Self::stamp). What
+    /// goes out so is learned of as with [`receive_next`](Self::receive_next).
+    ///
+    /// # Errors
+    ///
+    /// When `encode` fails.
     ///
     /// [`Succession::write_next`]: scry_protocol::channel::Succession::write_next
-    pub fn sent_run(&mut self, now: Time, to: NodeId, lane: Lane, messages: &Messages) {
-        self.sent_messages += messages.len() as u64;
-        self.sent_bytes += messages.bytes_len() as u64;
-        self.seen.note(now, to, lane.transport());
-        self.recorder.handle_sent(now, to, lane, messages);
+    #[inline]
+    pub fn send_next<E>(
+        &mut self,
+        now: Time,
+        to: NodeId,
+        lane: Lane,
+        encode: impl FnOnce(&mut Vec<u8>) -> Result<(), E>,
+    ) -> Result<Option<&[u8]>, E> {
+        self.traffic.send_next(now, to, lane, encode)
     }
 
     /// Opens a connection to a peer, from either end, and returns the serial its messages are sent under.
     pub fn open(&mut self, now: Time, peer: NodeId) -> u32 {
-        self.seen.note_open(now, peer);
-        self.recorder.open(peer)
+        self.traffic.open(now, peer)
     }
 
     /// Learns that a connection is gone, by the serial of what was sent on it and the incarnation and serial of what came.
@@ -448,19 +425,25 @@ impl Hook {
         sending: Option<u32>,
         receiving: Option<(Incarnation, u32)>,
     ) {
-        self.seen.note_ended(now, peer);
-        self.recorder.handle_ended(now, peer, sending, receiving);
+        self.traffic.handle_ended(now, peer, sending, receiving);
     }
 
     /// Decides about an event before its handler runs. See [`Gate::admit`].
     #[inline]
     pub fn admit(&mut self, occurrence: &Occurrence<'_>) -> Verdict {
-        self.gate.admit(occurrence)
+        self.count_event();
+        self.admit_again(occurrence)
     }
 
     /// Decides about an event that was let through before, and kept for another reason: it is not counted again.
+    #[inline]
     pub fn admit_again(&mut self, occurrence: &Occurrence<'_>) -> Verdict {
-        self.gate.admit_again(occurrence)
+        if self.is_unfiltered() {
+            return Verdict::Run;
+        }
+        // A filter that blocks too much is found by how many messages there were.
+        self.traffic.settle_received();
+        self.gate.look_up(occurrence)
     }
 
     /// Returns the property for whose sake a filter is in force.
@@ -503,14 +486,15 @@ impl Hook {
     fn turn_slowly(&mut self, now: Time, mut capture: impl FnMut() -> Capture) -> Vec<Request> {
         let mut asked = self.shared.take_asked();
         for arrived in asked.arrived.drain(..) {
-            self.recorder.handle_arrived(&arrived);
+            self.traffic.settle().handle_arrived(&arrived);
         }
         if let Some(renew) = asked.renew {
             let why = "most neighbors cannot follow its number, or know of a later incarnation";
             self.renew(now, renew, why, &mut capture);
         }
         if let Some(number) = asked.take {
-            let taken = self.recorder.handle_take(now, number, &mut capture);
+            let recorder = self.traffic.settle();
+            let taken = recorder.handle_take(now, number, &mut capture);
             self.publish(taken);
         }
         if asked.ask_neighbors {
@@ -520,7 +504,7 @@ impl Hook {
         if now >= self.report_at {
             self.report_at = now.after_millis(REPORT_MS);
             let lately = |at: Time| now.millis_since(at) < RENEW_MS;
-            if let Some(after) = self.recorder.outlived()
+            if let Some(after) = self.traffic.recorder().outlived()
                 && !self.renewed.is_some_and(lately)
             {
                 self.renewed = Some(now);
@@ -533,7 +517,7 @@ impl Hook {
             }
             self.tell_refused();
             self.shared.send(self.stats());
-            if let Some(contacts) = self.seen.take(now) {
+            if let Some(contacts) = self.traffic.take_contacts(now) {
                 self.shared.send(contacts);
             }
         }
@@ -543,9 +527,10 @@ impl Hook {
     /// Goes on under another incarnation. The service notices nothing of it.
     fn renew(&mut self, now: Time, renew: Renew, why: &str, capture: &mut impl FnMut() -> Capture) {
         let Renew { after, number } = renew;
-        let (before, was) = (self.recorder.incarnation(), self.recorder.number());
-        let first = self.recorder.renew(now, after, number, capture);
-        let (incarnation, born) = (self.recorder.incarnation(), self.recorder.born());
+        let recorder = self.traffic.settle();
+        let (before, was) = (recorder.incarnation(), recorder.number());
+        let first = recorder.renew(now, after, number, capture);
+        let (incarnation, born) = (recorder.incarnation(), recorder.born());
         self.numbers.renew(incarnation, born);
         self.shared.set_incarnation(incarnation, born);
         self.shared.send(Renewed { incarnation, born });
@@ -560,7 +545,7 @@ impl Hook {
         if let Some(why) = self.unfit.take() {
             self.failed_open(Failure::NumbersUnfit, why);
         }
-        let refused = self.recorder.refused();
+        let refused = self.traffic.recorder().refused();
         let new = refused.count() - self.refused_told;
         if let Some((from, number)) = refused.last
             && new > 0
@@ -630,7 +615,8 @@ impl Hook {
         let leap = u64::from(self.shared.node.get()) % LEAP_MAX + 1;
         let number = self.number();
         let number = number.ahead(leap).unwrap_or(number);
-        let taken = self.recorder.handle_take(now, number, capture);
+        let recorder = self.traffic.settle();
+        let taken = recorder.handle_take(now, number, capture);
         self.publish(taken);
         self.held_events += 1;
         self.shared.send(LookAgain {
@@ -681,11 +667,16 @@ impl Hook {
 
     /// Returns what was counted so far.
     pub fn stats(&self) -> Stats {
-        let (checkpoints, forced_checkpoints) = self.recorder.counts();
+        let Counts {
+            sent_bytes,
+            sent_messages,
+            received_messages,
+        } = self.traffic.counts();
+        let (checkpoints, forced_checkpoints) = self.traffic.recorder().counts();
         Stats {
-            sent_bytes: self.sent_bytes,
-            sent_messages: self.sent_messages,
-            received_messages: self.received_messages,
+            sent_bytes,
+            sent_messages,
+            received_messages,
             checkpoints,
             forced_checkpoints,
             dropped_frames: self.shared.outbox().dropped_count(),
@@ -716,7 +707,7 @@ impl Hook {
 
     fn say_goodbye(&self) {
         if !self.shared.closing.load(Ordering::Acquire) {
-            let number = self.recorder.number();
+            let number = self.traffic.recorder().number();
             self.shared.send(Goodbye { number });
             self.shared.closing.store(true, Ordering::Release);
             self.shared.wake_thread();
@@ -725,34 +716,13 @@ impl Hook {
 
     /// Sends a checkpoint that was taken. The number it gave the host is kept over restarts before anybody sees it.
     fn publish(&mut self, taken: Result<Option<Checkpoint>, WriteCheckpointError>) {
-        let number = self.recorder.number();
+        let number = self.traffic.recorder().number();
         self.numbers.reserve(number);
         self.shared.number.store(number.get(), Ordering::Release);
         match taken {
             Ok(None) => {}
             Ok(Some(checkpoint)) => self.shared.send(checkpoint),
             Err(error) => self.failed_open(Failure::CheckpointTooLarge, error.to_string()),
-        }
-    }
-
-    /// Counts messages by their sender, for the disarmer.
-    #[inline]
-    fn count_from(&mut self, from: NodeId, count: u32) {
-        let Some(peer) = self.peers.get_mut(&from) else {
-            return self.count_first(from, count);
-        };
-        // Nobody else writes this counter, so a load and a store do not lose anything.
-        let received = peer.received.load(Ordering::Relaxed);
-        let received = received + u64::from(count);
-        peer.received.store(received, Ordering::Relaxed);
-    }
-
-    #[cold]
-    fn count_first(&mut self, from: NodeId, count: u32) {
-        if self.peers.len() < PEERS_MAX {
-            let peer = self.shared.with_leases(|leases| leases.peer(from));
-            peer.received.fetch_add(count.into(), Ordering::Relaxed);
-            self.peers.entry(from, || peer);
         }
     }
 }

@@ -287,6 +287,15 @@ impl<S: Service> SafetyCheck<S> {
         Some(tried)
     }
 
+    /// Tells whether the neighbors could say more about an event that is accused and not proved guilty.
+    fn is_worth_asking_again(&self, scene: &Scene<'_, S>, accused: &[Accusation]) -> bool {
+        // Neighbors that answered and have moved on since can be asked again. Silent ones are not, unless nobody waits: the
+        // news of a lost connection often concerns a node that is about to come up.
+        let patient = matches!(scene.input, Input::Disconnect(_));
+        let present = |it: &Accusation| it.witnesses.iter().all(|it| self.present.contains(it));
+        accused.iter().any(|it| patient || present(it))
+    }
+
     /// Decides what a verdict means for an event that has not run.
     fn weigh(&mut self, scene: &Scene<'_, S>, verdict: Verdict, began: Instant) -> Weighed {
         let mut weighed = Weighed::Nothing;
@@ -549,12 +558,12 @@ impl<S: Service> Guard<S> for SafetyCheck<S> {
             let before = match asked.meanwhile {
                 Meanwhile::Busy(Some(local)) if !accused.is_empty() => {
                     let past = asked.past;
-                    self.retry(&Scene {
+                    let scene = Scene {
                         local,
                         past,
                         ..*scene
-                    })?
-                    .0
+                    };
+                    self.retry(&scene)?.0
                 }
                 _ => Vec::new(),
             };
@@ -574,11 +583,7 @@ impl<S: Service> Guard<S> for SafetyCheck<S> {
         };
         let Some(accusation) = guilty else {
             self.patience.learn(property, &kind(scene.input), false);
-            // Neighbors that answered and have moved on since can be asked again. Silent ones are not, unless nobody waits: the
-            // news of a lost connection often concerns a node that is about to come up.
-            let patient = matches!(scene.input, Input::Disconnect(_));
-            let present = |it: &Accusation| it.witnesses.iter().all(|it| self.present.contains(it));
-            return match accused.iter().any(|it| patient || present(it)) {
+            return match self.is_worth_asking_again(scene, &accused) {
                 true => Reviewed::AskAgain { guilty: false },
                 false => Reviewed::Run(Outcome::Cleared, performed),
             };

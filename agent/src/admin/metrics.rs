@@ -181,6 +181,11 @@ fn counts(metrics: &mut Metrics, status: &Status) {
 
 /// Writes what is known of own checkpoints, and of gathering.
 fn checkpoints(metrics: &mut Metrics, status: &Status) {
+    checkpoints_kept(metrics, status);
+    checkpoints_exchanged(metrics, status);
+}
+
+fn checkpoints_kept(metrics: &mut Metrics, status: &Status) {
     let checkpoints = &status.checkpoints;
     metrics.one(
         "checkpoint_number",
@@ -197,12 +202,17 @@ fn checkpoints(metrics: &mut Metrics, status: &Status) {
         "Bytes of own checkpoints kept",
         level(checkpoints.stored_bytes as u64),
     );
+    metrics.count(
+        "checkpoints_pruned",
+        "Own checkpoints that had to go",
+        checkpoints.pruned,
+    );
+}
+
+/// Writes what was not sent, not believed or not gathered.
+fn checkpoints_exchanged(metrics: &mut Metrics, status: &Status) {
+    let checkpoints = &status.checkpoints;
     for (name, help, value) in [
-        (
-            "checkpoints_pruned",
-            "Own checkpoints that had to go",
-            checkpoints.pruned,
-        ),
         (
             "over_bandwidth",
             "Answers refused because of the bandwidth limit",
@@ -332,6 +342,15 @@ fn by_property(metrics: &mut Metrics, status: &Status) {
         let all = status.steering.properties.iter().map(of);
         all.collect::<Vec<_>>()
     };
+    standing_of_properties(metrics, &each);
+    harm_of_properties(metrics, &each);
+    steering_of_properties(metrics, &each);
+}
+
+/// Reads a number off every property, each with its label.
+type EachProperty<'e> = dyn Fn(fn(&PropertyStatus) -> u64) -> Vec<(Labels, u64)> + 'e;
+
+fn standing_of_properties(metrics: &mut Metrics, each: &EachProperty<'_>) {
     metrics.level(
         "property_mode",
         "How much may be done about it: 0 off, 1 audit, 2 steer",
@@ -347,6 +366,10 @@ fn by_property(metrics: &mut Metrics, status: &Status) {
         "Thousandths of the node's actions that it cost of late",
         levels(each(|property| property.lost_per_mille)),
     );
+}
+
+/// Writes what was taken from the service for the sake of each property.
+fn harm_of_properties(metrics: &mut Metrics, each: &EachProperty<'_>) {
     metrics.counts(
         "property_dropped",
         "Messages dropped for its sake",
@@ -367,6 +390,10 @@ fn by_property(metrics: &mut Metrics, status: &Status) {
         "Events put off for its sake",
         each(|property| property.delayed),
     );
+}
+
+/// Writes what was predicted, installed and kept from handlers for the sake of each property.
+fn steering_of_properties(metrics: &mut Metrics, each: &EachProperty<'_>) {
     metrics.level(
         "property_filters",
         "Its filters in force",

@@ -29,53 +29,73 @@ impl Status {
 
 /// Writes the few lines that a person looks for first.
 fn text(status: &Value) -> String {
-    let word = |pointer: &str| match status.pointer(pointer) {
+    let mut lines = vec![format!("node        {}", word(status, "/node"))];
+    lines.extend(mode(status));
+    lines.extend(properties(status));
+    lines.push(service(status));
+    lines.push(checker(status));
+    lines.extend(peers(status));
+    lines.extend(snapshot(status));
+    lines.extend(certificate(status));
+    lines.push(format!("log head    {}", word(status, "/log_head")));
+    lines.extend(configuration(status));
+    lines.join("\n") + "\n"
+}
+
+/// Returns the value at a place as people read it, a dash if there is none.
+fn word(status: &Value, pointer: &str) -> String {
+    match status.pointer(pointer) {
         Some(Value::String(text)) => text.clone(),
         Some(Value::Null) | None => "-".to_owned(),
         Some(other) => other.to_string(),
-    };
-    let mut lines = vec![
-        format!("node        {}", word("/node")),
-        format!("mode        {} ({})", word("/steering/mode"), why(status)),
-    ];
+    }
+}
+
+/// Lists what is at a place, nothing if that is no list.
+fn list<'s>(status: &'s Value, pointer: &str) -> impl Iterator<Item = &'s Value> {
+    let all = status.pointer(pointer).and_then(Value::as_array);
+    all.into_iter().flatten()
+}
+
+/// Says how much may be done, why, and what keeps the agent from doing it.
+fn mode(status: &Value) -> Vec<String> {
+    let mode = word(status, "/steering/mode");
+    let mut lines = vec![format!("mode        {mode} ({})", why(status))];
     if let Some(by) = status
         .pointer("/steering/host/held_off_by")
         .and_then(Value::as_str)
     {
         lines.push(format!("            the service acts on nothing: {by}"));
     }
-    let missing = status.get("waits_for").and_then(Value::as_array);
-    for what in missing.into_iter().flatten().filter_map(Value::as_str) {
+    for what in list(status, "/waits_for").filter_map(Value::as_str) {
         lines.push(format!("not ready   {what}"));
     }
-    lines.extend(properties(status));
-    lines.push(match status.pointer("/steering/host") {
+    lines
+}
+
+fn service(status: &Value) -> String {
+    match status.pointer("/steering/host") {
         Some(Value::Object(_)) => format!(
             "service     {} {} (process {})",
-            word("/steering/host/service"),
-            word("/steering/host/version"),
-            word("/host_process")
+            word(status, "/steering/host/service"),
+            word(status, "/steering/host/version"),
+            word(status, "/host_process")
         ),
         _ => "service     none is attached".to_owned(),
-    });
-    lines.push(match status.pointer("/steering/checker_ready") {
-        Some(Value::Bool(true)) => {
-            format!(
-                "checker     up, {} restarts",
-                word("/steering/counts/checker_restarts")
-            )
-        }
-        _ => format!(
-            "checker     down, {} restarts",
-            word("/steering/counts/checker_restarts")
-        ),
-    });
-    for peer in status
-        .get("peers")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-    {
+    }
+}
+
+fn checker(status: &Value) -> String {
+    let standing = match status.pointer("/steering/checker_ready") {
+        Some(Value::Bool(true)) => "up",
+        _ => "down",
+    };
+    let restarts = word(status, "/steering/counts/checker_restarts");
+    format!("checker     {standing}, {restarts} restarts")
+}
+
+fn peers(status: &Value) -> Vec<String> {
+    let line = |peer: &Value| {
         let node = peer.get("node").and_then(Value::as_str).unwrap_or("-");
         let connected = peer.get("connected").and_then(Value::as_bool) == Some(true);
         let standing = match peer.get("unreachable").and_then(Value::as_str) {
@@ -83,52 +103,54 @@ fn text(status: &Value) -> String {
             Some(why) => format!("cannot be reached: {why}"),
             None => "not dialled: there was nothing to say".to_owned(),
         };
-        lines.push(format!("peer        {node} {standing}"));
+        format!("peer        {node} {standing}")
+    };
+    list(status, "/peers").map(line).collect()
+}
+
+/// Says what the last snapshot was, and who was missing.
+fn snapshot(status: &Value) -> Vec<String> {
+    let Some(Value::Object(snapshot)) = status.get("snapshot") else {
+        return vec!["snapshot    none yet".to_owned()];
+    };
+    let mut lines = vec![format!(
+        "snapshot    {} nodes, {} bytes, {} ms old when complete",
+        list(status, "/snapshot/members").count(),
+        word(status, "/snapshot/bytes"),
+        word(status, "/snapshot/age_ms")
+    )];
+    let missing = snapshot.get("missing").and_then(Value::as_object);
+    for (node, why) in missing.into_iter().flatten() {
+        let why = why.as_str().unwrap_or("-");
+        lines.push(format!("            without {node}: {why}"));
     }
-    match status.get("snapshot") {
-        Some(Value::Object(snapshot)) => {
-            let members = snapshot.get("members").and_then(Value::as_array);
-            lines.push(format!(
-                "snapshot    {} nodes, {} bytes, {} ms old when complete",
-                members.map_or(0, Vec::len),
-                word("/snapshot/bytes"),
-                word("/snapshot/age_ms")
-            ));
-            for (node, why) in snapshot
-                .get("missing")
-                .and_then(Value::as_object)
-                .into_iter()
-                .flatten()
-            {
-                lines.push(format!(
-                    "            without {node}: {}",
-                    why.as_str().unwrap_or("-")
-                ));
-            }
-        }
-        _ => lines.push("snapshot    none yet".to_owned()),
-    }
-    if status.get("certificate").is_some_and(Value::is_object) {
-        lines.push(format!(
-            "certificate until {}, {} days left",
-            word("/certificate/until"),
-            word("/certificate/days_left")
-        ));
-    }
-    lines.push(format!("log head    {}", word("/log_head")));
-    lines.push(format!("loaded      {}", word("/configuration/hash")));
-    if let Some(sections) = status
-        .pointer("/configuration/needs_restart")
-        .and_then(Value::as_array)
-        && !sections.is_empty()
-    {
-        let names: Vec<&str> = sections.iter().filter_map(Value::as_str).collect();
+    lines
+}
+
+fn certificate(status: &Value) -> Option<String> {
+    status.get("certificate").filter(|it| it.is_object())?;
+    Some(format!(
+        "certificate until {}, {} days left",
+        word(status, "/certificate/until"),
+        word(status, "/certificate/days_left")
+    ))
+}
+
+/// Says which configuration is loaded, and what of it waits for a restart.
+fn configuration(status: &Value) -> Vec<String> {
+    let mut lines = vec![format!(
+        "loaded      {}",
+        word(status, "/configuration/hash")
+    )];
+    let sections: Vec<&Value> = list(status, "/configuration/needs_restart").collect();
+    if !sections.is_empty() {
+        let names: Vec<&str> = sections.into_iter().filter_map(Value::as_str).collect();
         lines.push(format!(
             "            a restart is needed for {}",
             names.join(", ")
         ));
     }
-    lines.join("\n") + "\n"
+    lines
 }
 
 /// Says why the mode is what it is.
@@ -141,8 +163,7 @@ fn why(status: &Value) -> &str {
 fn properties(status: &Value) -> Vec<String> {
     let mut lines = Vec::new();
     let global = status.pointer("/steering/mode");
-    let all = status.pointer("/steering/properties");
-    for property in all.and_then(Value::as_array).into_iter().flatten() {
+    for property in list(status, "/steering/properties") {
         let word = |name: &str| property.get(name).and_then(Value::as_str);
         let count = |name: &str| property.get(name).and_then(Value::as_u64).unwrap_or(0);
         let name = word("property").unwrap_or("-");

@@ -13,7 +13,10 @@ use scry_protocol::limit::NAME_BYTES_MAX;
 
 use super::Properties;
 use super::read::Reading;
-use super::sections::{Configuration, Source};
+use super::sections::{
+    self, Admin, Checker, Checkpoint, Clock, Configuration, Host, Neighborhood, Node, Peers,
+    Source, Steering,
+};
 use crate::certificate::{Files, Identity};
 
 /// Where operators reach the agent.
@@ -39,6 +42,9 @@ impl AdminAddress {
     }
 }
 
+/// Says what is wrong with the value at a dotted path, and what may help.
+type Complain<'c> = dyn FnMut(&str, &str, Option<&str>) + 'c;
+
 /// Checks values against each other and against what is possible.
 pub(super) fn values(reading: &mut Reading<'_>, configuration: &Configuration) {
     let mut wrong = |path: &str, what: &str, help: Option<&str>| {
@@ -59,6 +65,20 @@ pub(super) fn values(reading: &mut Reading<'_>, configuration: &Configuration) {
         log,
         admin,
     } = configuration;
+    check_node_and_host(node, host, &mut wrong);
+    check_peers(peers, &mut wrong);
+    check_neighborhood(neighborhood, peers, &mut wrong);
+    check_checkpoint(checkpoint, &mut wrong);
+    check_checker(checker, &mut wrong);
+    check_clock(clock, &mut wrong);
+    check_properties(properties, &mut wrong);
+    check_steering(steering, &mut wrong);
+    check_not_zero(&[("safety.deadline_ms", safety.deadline_ms)], &mut wrong);
+    check_not_zero(&[("log.rotate_bytes", log.rotate_bytes)], &mut wrong);
+    check_admin(admin, &mut wrong);
+}
+
+fn check_node_and_host(node: &Node, host: &Host, wrong: &mut Complain<'_>) {
     if node.id.is_none() {
         wrong(
             "node.id",
@@ -72,6 +92,9 @@ pub(super) fn values(reading: &mut Reading<'_>, configuration: &Configuration) {
     if host.user < -1 || host.user > i64::from(u32::MAX) {
         wrong("host.user", "is not the number of a user", None);
     }
+}
+
+fn check_peers(peers: &Peers, wrong: &mut Complain<'_>) {
     if !peers.listen.is_empty() && peers.listen.parse::<SocketAddr>().is_err() {
         wrong(
             "peers.listen",
@@ -93,6 +116,16 @@ pub(super) fn values(reading: &mut Reading<'_>, configuration: &Configuration) {
             wrong(&format!("peers.known.{at}.id"), &what, None);
         }
     }
+    if peers.work_per_mille > 1000 {
+        wrong(
+            "peers.work_per_mille",
+            "is more than everything (1000)",
+            None,
+        );
+    }
+}
+
+fn check_neighborhood(neighborhood: &Neighborhood, peers: &Peers, wrong: &mut Complain<'_>) {
     if neighborhood.source == Source::List && neighborhood.members.is_empty() {
         wrong(
             "neighborhood.members",
@@ -118,13 +151,9 @@ pub(super) fn values(reading: &mut Reading<'_>, configuration: &Configuration) {
             wrong(&format!("neighborhood.members.{at}"), &what, None);
         }
     }
-    if peers.work_per_mille > 1000 {
-        wrong(
-            "peers.work_per_mille",
-            "is more than everything (1000)",
-            None,
-        );
-    }
+}
+
+fn check_checkpoint(checkpoint: &Checkpoint, wrong: &mut Complain<'_>) {
     if checkpoint.share_per_mille > 1000 {
         wrong(
             "checkpoint.share_per_mille",
@@ -132,6 +161,30 @@ pub(super) fn values(reading: &mut Reading<'_>, configuration: &Configuration) {
             None,
         );
     }
+    // Beyond this, the bits of a burst no longer fit the account that is kept of them.
+    if checkpoint.burst_bytes > BURST_BYTES_MAX {
+        wrong("checkpoint.burst_bytes", "is more than a gigabyte", None);
+    }
+    let not_zero = [
+        ("checkpoint.store_bytes", checkpoint.store_bytes as u64),
+        ("checkpoint.burst_bytes", checkpoint.burst_bytes),
+        ("checkpoint.share_window_ms", checkpoint.share_window_ms),
+        ("checkpoint.rounds_max", checkpoint.rounds_max.into()),
+        ("checkpoint.round_ms", checkpoint.round_ms),
+        ("checkpoint.gathers_max", checkpoint.gathers_max as u64),
+        ("checkpoint.host_wait_ms", checkpoint.host_wait_ms),
+        ("checkpoint.waiting_max", checkpoint.waiting_max as u64),
+    ];
+    check_not_zero(&not_zero, wrong);
+    let within_a_day = [
+        ("checkpoint.period_ms", checkpoint.period_ms),
+        ("checkpoint.round_ms", checkpoint.round_ms),
+        ("checkpoint.host_wait_ms", checkpoint.host_wait_ms),
+    ];
+    check_within_a_day(&within_a_day, wrong);
+}
+
+fn check_clock(clock: &Clock, wrong: &mut Complain<'_>) {
     if clock.drift_ppm > DRIFT_PPM_MAX {
         let what = format!("is more than {DRIFT_PPM_MAX}, a clock at half the rate");
         wrong("clock.drift_ppm", &what, None);
@@ -144,6 +197,9 @@ pub(super) fn values(reading: &mut Reading<'_>, configuration: &Configuration) {
             wrong(path, "is more than a year", None);
         }
     }
+}
+
+fn check_checker(checker: &Checker, wrong: &mut Complain<'_>) {
     if !(0..=19).contains(&checker.nice) {
         wrong("checker.nice", "is not between 0 and 19", None);
     }
@@ -171,57 +227,46 @@ pub(super) fn values(reading: &mut Reading<'_>, configuration: &Configuration) {
     if checker.command.first().is_some_and(String::is_empty) {
         wrong("checker.command", "names no program", None);
     }
-    for (path, value) in [
-        ("checkpoint.store_bytes", checkpoint.store_bytes as u64),
-        ("checkpoint.burst_bytes", checkpoint.burst_bytes),
-        ("checkpoint.share_window_ms", checkpoint.share_window_ms),
-        ("checkpoint.rounds_max", checkpoint.rounds_max.into()),
-        ("checkpoint.round_ms", checkpoint.round_ms),
-        ("checkpoint.gathers_max", checkpoint.gathers_max as u64),
-        ("checkpoint.host_wait_ms", checkpoint.host_wait_ms),
-        ("checkpoint.waiting_max", checkpoint.waiting_max as u64),
+    let not_zero = [
         ("checker.time_ms", checker.time_ms),
         ("checker.states", checker.states),
         ("checker.depth", checker.depth.into()),
         ("checker.memory_bytes", checker.memory_bytes),
         ("checker.violations", checker.violations.into()),
         ("checker.threads", checker.threads as u64),
-        ("steering.ttl_ms", steering.ttl_ms),
-        ("steering.hits_max", steering.hits_max),
-        ("safety.deadline_ms", safety.deadline_ms),
-        ("log.rotate_bytes", log.rotate_bytes),
-    ] {
-        if value == 0 {
-            wrong(path, "is 0, which leaves nothing to be done", None);
-        }
-    }
-    for (path, value) in [
-        ("checkpoint.period_ms", checkpoint.period_ms),
-        ("checkpoint.round_ms", checkpoint.round_ms),
-        ("checkpoint.host_wait_ms", checkpoint.host_wait_ms),
+    ];
+    check_not_zero(&not_zero, wrong);
+    let within_a_day = [
         ("checker.time_ms", checker.time_ms),
         ("checker.grace_ms", checker.grace_ms),
-        ("steering.ttl_ms", steering.ttl_ms),
-        ("steering.harm_pause_ms", steering.harm_pause_ms),
-    ] {
-        if value > DAY_MS {
-            wrong(path, "is more than a day", None);
-        }
+    ];
+    check_within_a_day(&within_a_day, wrong);
+}
+
+fn check_properties(properties: &sections::Properties, wrong: &mut Complain<'_>) {
+    let mut names = properties.modes.keys();
+    if names.any(|name| name.len() > NAME_BYTES_MAX) {
+        wrong("properties.modes", "has a name of too many bytes", None);
     }
+}
+
+fn check_steering(steering: &Steering, wrong: &mut Complain<'_>) {
     if steering.harm_max > 100 {
         wrong("steering.harm_max", "is more than everything (100)", None);
     }
-    // Beyond this, the bits of a burst no longer fit the account that is kept of them.
-    if checkpoint.burst_bytes > BURST_BYTES_MAX {
-        wrong("checkpoint.burst_bytes", "is more than a gigabyte", None);
-    }
-    if properties
-        .modes
-        .keys()
-        .any(|name| name.len() > NAME_BYTES_MAX)
-    {
-        wrong("properties.modes", "has a name of too many bytes", None);
-    }
+    let not_zero = [
+        ("steering.ttl_ms", steering.ttl_ms),
+        ("steering.hits_max", steering.hits_max),
+    ];
+    check_not_zero(&not_zero, wrong);
+    let within_a_day = [
+        ("steering.ttl_ms", steering.ttl_ms),
+        ("steering.harm_pause_ms", steering.harm_pause_ms),
+    ];
+    check_within_a_day(&within_a_day, wrong);
+}
+
+fn check_admin(admin: &Admin, wrong: &mut Complain<'_>) {
     if let Err(what) = AdminAddress::parse(&admin.listen) {
         wrong(
             "admin.listen",
@@ -235,6 +280,18 @@ pub(super) fn values(reading: &mut Reading<'_>, configuration: &Configuration) {
             "is not an address with port",
             Some("write `0.0.0.0:7702`, `[::]:7702`, or nothing"),
         );
+    }
+}
+
+fn check_not_zero(values: &[(&str, u64)], wrong: &mut Complain<'_>) {
+    for (path, _) in values.iter().filter(|(_, value)| *value == 0) {
+        wrong(path, "is 0, which leaves nothing to be done", None);
+    }
+}
+
+fn check_within_a_day(values: &[(&str, u64)], wrong: &mut Complain<'_>) {
+    for (path, _) in values.iter().filter(|(_, value)| *value > DAY_MS) {
+        wrong(path, "is more than a day", None);
     }
 }
 

@@ -1,13 +1,16 @@
 //! How much may be done about a property: the lowest of what the global mode, the property file, the configuration and an
 //! operator allow, and audit if it did too much harm.
 //!
+//! The global mode is the last that the configuration, an operator or a signal set; a kill switch holds everything off
+//! whatever was set, and when it is gone, what was set last counts.
+//!
 //! Modes are set by name, and a name that no property has is an error: with a property file its names are the ones there
 //! are, without one those that the service brings along, which the checker tells when it is up.
 
 use scry::interned::PANIC_PROPERTY;
 use scry::properties::closest;
 use scry_protocol::limit::PROPERTIES_MAX;
-use scry_protocol::link::host::SetMode;
+use scry_protocol::link::host::{Held, SetMode};
 
 use super::*;
 
@@ -30,6 +33,80 @@ pub struct ModeChange {
     pub allowed: Allowed,
     /// How many filters fell because of it.
     pub filters_fell: usize,
+    /// Why that is not what was set, or does nothing at the service, if so; for people.
+    pub why: Option<String>,
+}
+
+/// Who set the global mode.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum ModeBy {
+    /// The configuration.
+    Configuration,
+    /// A command.
+    Operator,
+    /// SIGUSR1.
+    Signal,
+}
+
+impl ModeBy {
+    /// Says who, for people.
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Configuration => "the configuration says so",
+            Self::Operator => "an operator set it",
+            Self::Signal => "a signal (SIGUSR1) set it",
+        }
+    }
+}
+
+/// The mode of everything, and where it comes from. What counts of it is the mode in the controller's options.
+#[derive(Debug)]
+pub(super) struct GlobalMode {
+    /// What was set last.
+    set: Mode,
+    by: ModeBy,
+    /// What the configuration said last: only something new sets the mode again.
+    configured: Mode,
+    /// What holds everything off, for people.
+    held_off_by: Option<String>,
+}
+
+/// What became of a kill switch.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum HoldChange {
+    /// Everything is held off from now on.
+    Begun,
+    /// Nothing holds everything off any more.
+    Over {
+        /// What did.
+        by: String,
+        /// The mode that counts again.
+        mode: Mode,
+    },
+}
+
+impl GlobalMode {
+    pub(super) fn new(configured: Mode) -> Self {
+        Self {
+            set: configured,
+            by: ModeBy::Configuration,
+            configured,
+            held_off_by: None,
+        }
+    }
+
+    /// Takes in what the configuration says now, and returns what counts.
+    pub(super) fn configure(&mut self, configured: Mode) -> Mode {
+        if self.configured != configured {
+            self.configured = configured;
+            self.set = configured;
+            self.by = ModeBy::Configuration;
+        }
+        match self.held_off_by {
+            Some(_) => Mode::Off,
+            None => self.set,
+        }
+    }
 }
 
 /// A name that no property has.
@@ -42,7 +119,8 @@ pub struct UnknownProperty {
 }
 
 impl Controller {
-    /// Learns that an operator set a mode. Those that did too much harm get another chance if they are to steer.
+    /// Learns that an operator set a mode, of a property or of everything, and tells how much may be done now. Those that did
+    /// too much harm get another chance if they are to steer.
     ///
     /// # Errors
     ///
@@ -53,52 +131,115 @@ impl Controller {
         property: Option<&str>,
         mode: Mode,
     ) -> Result<ModeChange, UnknownProperty> {
+        const BY: &str = "an operator";
+        if let Some(property) = property {
+            self.check_name(property)?;
+        } else if let Some(by) = self.global.held_off_by.clone() {
+            self.global.set = mode;
+            self.global.by = ModeBy::Operator;
+            let why = match mode {
+                Mode::Off => by,
+                mode => format!("{by}; {mode} counts when that is over"),
+            };
+            return Ok(ModeChange {
+                allowed: Allowed {
+                    mode: Mode::Off,
+                    why: Some(why.clone()),
+                },
+                filters_fell: 0,
+                why: Some(why),
+            });
+        }
         if mode == Mode::Steer {
             self.harm.forgive(property);
         }
-        self.handle_mode(now, property, mode, "an operator")
+        let (allowed, filters_fell) = match property {
+            Some(property) => {
+                self.log_mode(Some(property), mode, BY);
+                self.set_modes.insert(property.to_owned(), mode);
+                let filters_fell = self.apply_modes(now);
+                (self.allowed(property), filters_fell)
+            }
+            None => {
+                self.global.set = mode;
+                self.global.by = ModeBy::Operator;
+                let filters_fell = self.set_global(now, mode, BY);
+                (Allowed { mode, why: None }, filters_fell)
+            }
+        };
+        let lower = allowed.why.clone().filter(|_| allowed.mode != mode);
+        let why = self.global.held_off_by.clone().or(lower);
+        Ok(ModeChange {
+            why: why.or_else(|| self.held_off_at_host()),
+            allowed,
+            filters_fell,
+        })
     }
 
-    /// Learns that a mode was set: of a property, or of everything. Tells how much may be done now.
-    ///
-    /// # Errors
-    ///
-    /// When there is no property of that name.
-    pub fn handle_mode(
-        &mut self,
-        now: Time,
-        property: Option<&str>,
-        mode: Mode,
-        by: &str,
-    ) -> Result<ModeChange, UnknownProperty> {
-        if let Some(property) = property {
-            self.check_name(property)?;
+    /// Learns that a signal says to do nothing any more, until somebody says otherwise.
+    pub fn handle_signal(&mut self, now: Time) {
+        self.global.set = Mode::Off;
+        self.global.by = ModeBy::Signal;
+        if self.global.held_off_by.is_none() {
+            self.set_global(now, Mode::Off, "a signal");
         }
+    }
+
+    /// Learns what holds everything off now, for people; `None` if nothing does. It is above everything that was or will be
+    /// set. Tells what that changed.
+    pub fn handle_held_off(&mut self, now: Time, by: Option<String>) -> Option<HoldChange> {
+        let before = std::mem::replace(&mut self.global.held_off_by, by.clone());
+        match (before, by) {
+            (None, Some(by)) => {
+                self.set_global(now, Mode::Off, &by);
+                Some(HoldChange::Begun)
+            }
+            (Some(by), None) => {
+                let mode = self.global.set;
+                self.set_global(now, mode, "what held it off is gone");
+                Some(HoldChange::Over { by, mode })
+            }
+            (Some(_), Some(_)) | (None, None) => None,
+        }
+    }
+
+    /// Returns what holds everything off here, if anything, for people.
+    pub fn held_off_by(&self) -> Option<&str> {
+        self.global.held_off_by.as_deref()
+    }
+
+    /// Returns who set the global mode that counts, or will when nothing holds everything off any more.
+    pub fn mode_by(&self) -> ModeBy {
+        self.global.by
+    }
+
+    /// Says what forbids steering at the service itself, if anything.
+    fn held_off_at_host(&self) -> Option<String> {
+        let held = self.host.as_ref()?.stats.held;
+        (held != Held::No).then(|| format!("but the service acts on nothing: {held}"))
+    }
+
+    /// Makes a global mode count, and tells how many filters fell.
+    fn set_global(&mut self, now: Time, mode: Mode, by: &str) -> usize {
+        self.log_mode(None, mode, by);
+        self.options.mode = mode;
+        self.tell_mode(mode);
+        self.apply_modes(now)
+    }
+
+    fn log_mode(&mut self, property: Option<&str>, mode: Mode, by: &str) {
         self.log(What::Mode {
             mode: Word(mode),
             property: property.map(str::to_owned),
             by: by.to_owned(),
         });
+    }
+
+    /// Tells everybody what may be done now, and tells how many filters fell.
+    fn apply_modes(&mut self, now: Time) -> usize {
         self.settled = None;
-        match property {
-            Some(property) => {
-                self.set_modes.insert(property.to_owned(), mode);
-            }
-            None => {
-                self.options.mode = mode;
-                self.tell_mode(mode);
-            }
-        }
         self.tell_rules();
-        let filters_fell = self.lower_filters(now);
-        let allowed = match property {
-            Some(property) => self.allowed(property),
-            None => Allowed { mode, why: None },
-        };
-        Ok(ModeChange {
-            allowed,
-            filters_fell,
-        })
+        self.lower_filters(now)
     }
 
     /// Returns how much may be done about a property.

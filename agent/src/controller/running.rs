@@ -10,6 +10,7 @@ use scry_protocol::snapshot::Missing;
 use scry_protocol::{RunId, Snapshot};
 
 use super::leases::Case;
+use super::patience::Patience;
 use super::settled::View;
 use super::sharing::Shareable;
 use super::status::LastRun;
@@ -38,8 +39,8 @@ pub(super) struct Run {
     pub(super) view: View,
     pub(super) started: Time,
     /// When the checker is told to stop, or, having been told, is given up.
-    pub(super) deadline: Time,
-    told_to_stop: bool,
+    pub(super) patience: Patience,
+    pub(super) told_to_stop: bool,
     pub(super) host_epoch: u64,
     /// When the snapshot was complete, and how old it was then.
     snapshot_at: Time,
@@ -307,7 +308,7 @@ impl Controller {
             strategy: self.options.strategy,
             view: waiting.view,
             started: now,
-            deadline: now.after_millis(limit),
+            patience: Patience::new(now, limit),
             told_to_stop: false,
             host_epoch: waiting.host_epoch,
             snapshot_at: waiting.at,
@@ -643,32 +644,32 @@ impl Controller {
         self.fail_open("judgement-cut-off", 1, detail);
     }
 
+    /// Learns that the checker is gone. It costs the run that was going on, nothing else.
+    pub fn handle_checker_gone(&mut self, now: Time, why: &str) {
+        self.starting = None;
+        self.checker_ready = false;
+        self.counts.checker_restarts += 1;
+        let count = self.counts.checker_restarts;
+        self.log(What::CheckerRestart {
+            why: why.to_owned(),
+            count,
+            wait_ms: None,
+        });
+        if self.run.is_some() {
+            self.counts.runs_crashed += 1;
+            self.fail_open("checker-crashed", 1, why.to_owned());
+            self.end_run(now, "crashed", why);
+        }
+    }
+
     pub(super) fn cancel_run(&mut self, now: Time) {
         let grace_ms = self.options.grace_ms;
         if let Some(run) = self.run.as_mut().filter(|run| !run.told_to_stop) {
             run.told_to_stop = true;
-            run.deadline = now.after_millis(grace_ms);
+            run.patience.until = now.after_millis(grace_ms);
             let cancel = Cancel { run: run.id };
             self.outputs.push_back(Output::Checker(cancel.into()));
         }
-    }
-
-    /// A checker beyond its budget is told to stop once; one that does not is given up, and the run with it.
-    pub(super) fn watch_checker(&mut self, now: Time) {
-        let Some(run) = self.run.as_ref().filter(|run| run.deadline <= now) else {
-            return;
-        };
-        if !run.told_to_stop {
-            self.cancel_run(now);
-            return;
-        }
-        let why = format!("it did not end {} within its budget", run.id);
-        self.checker_ready = false;
-        self.counts.runs_hung += 1;
-        self.fail_open("checker-hung", 1, why.clone());
-        self.outputs
-            .push_back(Output::RestartChecker { why: why.clone() });
-        self.end_run(now, "hung", &why);
     }
 
     pub(super) fn end_run(&mut self, now: Time, ended: &str, detail: &str) {

@@ -8,16 +8,14 @@ use crate::controller::{self, Controller};
 use scry::checkpoint::Time;
 use scry::checkpoint::manager::{CheckpointManager, Output};
 use scry_protocol::link::host::{AgentToHost, HostToAgent};
-use scry_protocol::link::peer::PeerMessage;
 use scry_protocol::record::{Shown, What, Word};
 use scry_protocol::{GatherId, NodeId};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Duration, Instant};
-use tracing::{debug, error, info, warn};
+use tracing::{debug, info, warn};
 
 use super::journal::Journal;
 use super::status::{CertificateStatus, CheckpointStatus, ConfigurationStatus, PeerStatus};
-use super::switches::{Hold, ModeBy};
 use super::{Ask, Fact, SnapshotSummary, Status, ready};
 use crate::certificate::{Event, Info, News, moment, now_s};
 use crate::configuration::Loaded;
@@ -53,10 +51,6 @@ pub(super) struct Standing {
     /// Why peers could not be reached when they were last tried.
     unreachable: BTreeMap<NodeId, String>,
     over_bandwidth: u64,
-    /// What holds everything off, while something does.
-    pub(super) held: Option<Hold>,
-    /// Who set the global mode that counts, or will when nothing holds everything off any more.
-    pub(super) mode_by: ModeBy,
     asked: BTreeMap<GatherId, SnapshotWaiter>,
     snapshot: Option<SnapshotSummary>,
     /// Whether a snapshot was gathered since the service attached.
@@ -168,9 +162,17 @@ impl Node {
                     self.controller.handle_host_gone(now, "its socket closed");
                 }
             }
-            Fact::Frame { from, frame, place } => {
+            Fact::Peer {
+                from,
+                message,
+                frame_bytes,
+                place,
+            } => {
                 let begun = Instant::now();
-                self.handle_frame(now, from, &frame);
+                let rest = self.manager.handle_peer(now, from, *message, frame_bytes);
+                if let Some(message) = rest {
+                    self.controller.handle_peer(now, from, message);
+                }
                 // What it makes the agent do counts as well.
                 self.perform();
                 if let Some(peers) = &self.peers {
@@ -205,7 +207,12 @@ impl Node {
                 self.manager.handle_peer_lost(now, peer);
             }
             Fact::Checker(message) => self.controller.handle_checker(now, message),
-            Fact::CheckerStarves { run } => self.controller.handle_checker_starving(now, run),
+            Fact::CheckerStarted => self.controller.handle_checker_started(now),
+            Fact::CheckerSeen(seen) => {
+                if self.controller.handle_checker_seen(now, seen) {
+                    info!("the checker waits for a processor");
+                }
+            }
             Fact::CheckerDiffers => self.controller.handle_checker_differs(),
             Fact::JobUnsent { run, why } => self.controller.handle_job_unsent(now, run, &why),
             Fact::LookForSwitches => {
@@ -263,26 +270,6 @@ impl Node {
     fn handle_host(&mut self, now: Time, message: HostToAgent) {
         self.controller.handle_host(now, message.clone());
         self.manager.handle_host(now, message);
-    }
-
-    fn handle_frame(&mut self, now: Time, from: NodeId, frame: &[u8]) {
-        match self.manager.handle_frame(now, from, frame) {
-            Ok(None) => {}
-            Ok(Some(message)) => self.handle_path(now, from, message),
-            // The link decoded it before; only a bug of ours comes here.
-            Err(error) => error!(peer = %from, %error, "a frame was decoded once but not twice"),
-        }
-    }
-
-    fn handle_path(&mut self, now: Time, from: NodeId, message: PeerMessage) {
-        match message {
-            PeerMessage::SharePath(path) if path.by != from => {
-                if self.may_tell(now, "refused paths", from) {
-                    warn!(peer = %from, by = %path.by, "refused a path: its sender is not its finder");
-                }
-            }
-            message => self.controller.handle_peer(now, from, message),
-        }
     }
 
     /// Carries out everything that the cores want done. What one of them does may give work to the other.
@@ -446,8 +433,8 @@ impl Node {
                 reloads: standing.reloads,
                 reloads_failed: standing.reloads_failed,
             },
-            held_off_by: standing.held.as_ref().map(|hold| hold.by.clone()),
-            mode_by: standing.mode_by.text(),
+            held_off_by: self.controller.held_off_by().map(str::to_owned),
+            mode_by: self.controller.mode_by().text(),
             steering: self.controller.status(self.now()),
             host_process: standing.host.as_ref().and_then(|link| link.process),
             peers: self.peer_status(),

@@ -1,14 +1,15 @@
 //! From the configuration to the options of the checkpoint manager and the controller.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::time::Duration;
 
 use crate::controller;
 use scry::checkpoint::gather;
 use scry::checkpoint::manager::Options;
 use scry::checkpoint::neighborhood::{Clustering, Source};
 use scry::checkpoint::quota::{Absolute, Limits, Share};
+use scry_protocol::NodeId;
+use scry_protocol::filter::Mode;
 use scry_protocol::link::checker::{Budget, Clock, Faults};
 
 use super::switches;
@@ -82,8 +83,6 @@ pub(super) fn checker(configuration: &Configuration) -> checker::Settings {
         },
         threads: checker.threads,
         memory_bytes: checker.memory_bytes,
-        // The controller acts first, as it also tells what became of the run.
-        grace: Duration::from_millis(checker.grace_ms + 1_000),
     }
 }
 
@@ -96,20 +95,8 @@ pub(super) fn controller(loaded: &Loaded, file: &Path) -> controller::Options {
         properties,
         steering,
         safety,
-        peers,
         ..
     } = &loaded.configuration;
-    let faults = &checker.faults;
-    let modes = |modes: &BTreeMap<String, configuration::Mode>| {
-        let modes = modes.iter();
-        modes
-            .map(|(name, mode)| (name.clone(), (*mode).into()))
-            .collect()
-    };
-    let known = peers.known.iter().map(|peer| peer.id);
-    // Without peers there is nobody but this node; with peers of whom none is named, nobody knows who there is.
-    let everyone = (!peers.known.is_empty() || peers.listen.is_empty())
-        .then(|| known.chain([loaded.node]).collect());
     controller::Options {
         mode: steering.mode.into(),
         property_modes: modes(&properties.modes),
@@ -121,33 +108,20 @@ pub(super) fn controller(loaded: &Loaded, file: &Path) -> controller::Options {
             // What no text can name, nobody can tell; the agent itself looks for it all the same.
             .filter_map(|path| path.to_str().map(str::to_owned))
             .collect(),
-        everyone,
+        everyone: everyone(loaded),
         harm: controller::harm::HarmLimits {
             share_percent_max: steering.harm_max,
             pause_ms: steering.harm_pause_ms,
         },
         checks: checkpoint.gather,
-        faults: Faults {
-            resets: faults.resets,
-            silent_resets: faults.silent_resets,
-            breaks: faults.breaks,
-            losses: faults.losses,
-            duplicates: faults.duplicates,
-            late_starts: faults.late_starts,
-        },
+        faults: faults(&loaded.configuration),
         clock: Clock {
             free: clock.time == Time::Free,
             late_ms: clock.late_ms,
             skew_ms: clock.skew_ms,
             drift_ppm: clock.drift_ppm,
         },
-        budget: Budget {
-            time_ms: checker.time_ms,
-            states_max: checker.states,
-            depth_max: checker.depth,
-            memory_bytes_max: checker.memory_bytes,
-            violations_max: checker.violations,
-        },
+        budget: budget(&loaded.configuration),
         order: steering.order.into(),
         strategy: checker
             .strategy
@@ -164,5 +138,44 @@ pub(super) fn controller(loaded: &Loaded, file: &Path) -> controller::Options {
         hold_ms_max: safety.hold_ms,
         time_share_per_mille: safety.time_share_per_mille,
         ..controller::Options::default()
+    }
+}
+
+fn modes(modes: &BTreeMap<String, configuration::Mode>) -> BTreeMap<String, Mode> {
+    let modes = modes.iter();
+    modes
+        .map(|(name, mode)| (name.clone(), (*mode).into()))
+        .collect()
+}
+
+/// Lists every node there is, if that is known.
+fn everyone(loaded: &Loaded) -> Option<BTreeSet<NodeId>> {
+    let peers = &loaded.configuration.peers;
+    let known = peers.known.iter().map(|peer| peer.id);
+    // Without peers there is nobody but this node; with peers of whom none is named, nobody knows who there is.
+    (!peers.known.is_empty() || peers.listen.is_empty())
+        .then(|| known.chain([loaded.node]).collect())
+}
+
+fn faults(configuration: &Configuration) -> Faults {
+    let faults = &configuration.checker.faults;
+    Faults {
+        resets: faults.resets,
+        silent_resets: faults.silent_resets,
+        breaks: faults.breaks,
+        losses: faults.losses,
+        duplicates: faults.duplicates,
+        late_starts: faults.late_starts,
+    }
+}
+
+fn budget(configuration: &Configuration) -> Budget {
+    let checker = &configuration.checker;
+    Budget {
+        time_ms: checker.time_ms,
+        states_max: checker.states,
+        depth_max: checker.depth,
+        memory_bytes_max: checker.memory_bytes,
+        violations_max: checker.violations,
     }
 }

@@ -1,12 +1,10 @@
 //! Another configuration for a running agent: all of it, or nothing.
 
 use scry::checkpoint::Time;
-use scry_protocol::filter::Mode;
 use scry_protocol::record::What;
 use tracing::{error, info};
 
 use super::node::Node;
-use super::switches::ModeBy;
 use super::{Reloaded, options};
 use crate::configuration::{Loaded, environment};
 
@@ -45,24 +43,13 @@ impl Node {
         outcome
     }
 
-    /// What an operator set at run time stays, unless the file says something new about it.
     fn adopt(&mut self, now: Time, new: Loaded, needs_restart: &[&'static str]) {
         self.standing.needs_restart = needs_restart.to_vec();
         if let Some(peers) = &self.peers {
             peers.set_known(&new.configuration.peers.known);
         }
         self.checker.set(options::checker(&new.configuration));
-        let mut options = options::controller(&new, &self.file);
-        let (before, after) = (&self.loaded.configuration, &new.configuration);
-        if before.steering.mode == after.steering.mode {
-            options.mode = self.controller.options().mode;
-        } else {
-            self.standing.mode_by = ModeBy::Configuration;
-            if let Some(hold) = &mut self.standing.held {
-                // What holds everything off is above every configuration.
-                hold.mode = std::mem::replace(&mut options.mode, Mode::Off);
-            }
-        }
+        let options = options::controller(&new, &self.file);
         self.controller.handle_options(now, options);
         self.loaded = new;
         // It may name other files.

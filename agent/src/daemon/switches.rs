@@ -1,5 +1,5 @@
-//! The mode of everything: what an operator, a signal or the configuration says, and what holds everything off whatever
-//! they say: a file, or the environment of the agent.
+//! What an operator or a signal says about modes, and what holds everything off: a file, or the environment of the agent. What
+//! counts of it the controller decides.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -13,76 +13,31 @@ use tracing::{info, warn};
 use super::ModeSet;
 use super::node::Node;
 use crate::configuration::Configuration;
+use crate::controller::HoldChange;
 use crate::link::shown;
 
-/// Something holds everything off.
-pub(super) struct Hold {
-    /// What, for people.
-    pub(super) by: String,
-    /// The mode that counts when it is over.
-    pub(super) mode: Mode,
-}
-
-/// Who set the global mode.
-#[derive(Clone, Copy, Default)]
-pub(super) enum ModeBy {
-    /// The configuration.
-    #[default]
-    Configuration,
-    /// A command.
-    Operator,
-    /// SIGUSR1.
-    Signal,
-}
-
-impl ModeBy {
-    /// Says who, for people.
-    pub(super) fn text(self) -> &'static str {
-        match self {
-            Self::Configuration => "the configuration says so",
-            Self::Operator => "an operator set it",
-            Self::Signal => "a signal (SIGUSR1) set it",
-        }
-    }
-}
-
 impl Node {
-    /// Does nothing while something holds everything off, and goes on as before when nothing does.
+    /// Looks whether anything holds everything off.
     pub(super) fn look_for_switches(&mut self, now: Time) {
         let files = files(&self.loaded.configuration, &self.file);
         let environment = std::env::var_os(SWITCH_VARIABLE);
-        match (
-            holder(&files, environment.as_deref()),
-            self.standing.held.take(),
-        ) {
-            (Some(by), None) => {
-                warn!("nothing is steered: {by}");
-                let mode = self.controller.options().mode;
-                self.set_mode(now, Mode::Off, &by);
-                self.standing.held = Some(Hold { by, mode });
+        let by = holder(&files, environment.as_deref());
+        match self.controller.handle_held_off(now, by) {
+            Some(HoldChange::Begun) => {
+                let by = self.controller.held_off_by();
+                warn!("nothing is steered: {}", by.unwrap_or_default());
             }
-            (Some(by), Some(hold)) => self.standing.held = Some(Hold { by, ..hold }),
-            (None, Some(hold)) => {
-                info!(mode = %hold.mode, "nothing holds steering off any more: {} no longer", hold.by);
-                self.set_mode(now, hold.mode, "what held it off is gone");
+            Some(HoldChange::Over { by, mode }) => {
+                info!(%mode, "nothing holds steering off any more: {by} no longer");
             }
-            (None, None) => {}
+            None => {}
         }
     }
 
-    /// Does what a signal asks for: nothing more, until somebody says otherwise.
+    /// Does what a signal asks for.
     pub(super) fn steer_off(&mut self, now: Time) {
         warn!("nothing is steered from now on: a signal (SIGUSR1) says so");
-        self.standing.mode_by = ModeBy::Signal;
-        match &mut self.standing.held {
-            Some(hold) => hold.mode = Mode::Off,
-            None => self.set_mode(now, Mode::Off, "a signal"),
-        }
-    }
-
-    fn set_mode(&mut self, now: Time, mode: Mode, by: &str) {
-        // A mode of everything has no name that could be wrong.
-        let _ = self.controller.handle_mode(now, None, mode, by);
+        self.controller.handle_signal(now);
     }
 
     /// Sets what an operator wants, and tells what counts now.
@@ -97,43 +52,16 @@ impl Node {
             property = property.as_deref().map(shown),
             "an operator set the mode"
         );
-        if property.is_none() {
-            self.standing.mode_by = ModeBy::Operator;
-            if let Some(hold) = &mut self.standing.held {
-                hold.mode = mode;
-                let why = match mode {
-                    Mode::Off => hold.by.clone(),
-                    mode => format!("{}; {mode} counts when that is over", hold.by),
-                };
-                return Ok(ModeSet {
-                    property,
-                    mode: Word(Mode::Off),
-                    why: Some(why),
-                    filters_fell: 0,
-                });
-            }
-        }
         let change = self
             .controller
             .handle_operator(now, property.as_deref(), mode)
             .map_err(|unknown| unknown.to_string())?;
-        let allowed = change.allowed;
-        let why = match &self.standing.held {
-            Some(hold) => Some(hold.by.clone()),
-            None => allowed.why.filter(|_| allowed.mode != mode),
-        };
         Ok(ModeSet {
             property,
-            mode: Word(allowed.mode),
-            why: why.or_else(|| self.host_held_off()),
+            mode: Word(change.allowed.mode),
+            why: change.why,
             filters_fell: change.filters_fell,
         })
-    }
-
-    /// Says what forbids steering at the service itself, if anything.
-    fn host_held_off(&self) -> Option<String> {
-        let by = self.controller.status(self.now()).host?.held_off_by?;
-        Some(format!("but the service acts on nothing: {by}"))
     }
 }
 

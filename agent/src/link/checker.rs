@@ -1,4 +1,5 @@
-//! The checker: a child process, started again when it ends, killed when it hangs and when the agent dies.
+//! The checker: a child process, started again when it ends, killed when it has to go and when the agent dies. Whether it
+//! hangs the controller decides, by what is seen of it here.
 
 mod priority;
 
@@ -24,6 +25,7 @@ use tracing::{debug, info, warn};
 
 use super::processor::{self, Look};
 use super::{Receiver, executable, shown};
+use crate::controller::CheckerSeen;
 use crate::daemon::Fact;
 
 pub(crate) use priority::Priority;
@@ -35,15 +37,8 @@ const PAUSE_MIN: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(30);
 /// An incarnation of this length says that the program is fine after all.
 const LONG_LIFE: Duration = Duration::from_secs(60);
-/// How long its first words may take.
-const READY_WAIT: Duration = Duration::from_secs(30);
 /// How often it is looked at while it owes something.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// One that could go on, and has had less than this part of the time, waits for a processor. It is late so much after it was
-/// last seen so, but never after so many times what it may take.
-const STARVING_PART: u32 = 2;
-const STARVING_GRACE: Duration = Duration::from_secs(2);
-const STARVING_FACTOR: u32 = 10;
 /// What a checker may map beside the memory of its search: its code, its stacks, the snapshot, and what the allocator
 /// keeps in reserve. The search keeps to its own bound; this one is for a handler that does not.
 const ADDRESS_SPACE_BYTES: u64 = 2 << 30;
@@ -61,8 +56,6 @@ pub(crate) struct Settings {
     pub(crate) threads: usize,
     /// How much memory its search may use.
     pub(crate) memory_bytes: u64,
-    /// How long beyond its budget it may be silent.
-    pub(crate) grace: Duration,
 }
 
 #[derive(Debug)]
@@ -152,16 +145,10 @@ struct Running {
 struct Owed {
     /// The job it is to report on, if it is that.
     run: Option<RunId>,
-    since: Instant,
-    /// How much time it may take, of the clock and of a processor.
-    limit: Duration,
     /// How much processor time it had had before.
     used: Duration,
-    /// When it is looked at next, and when it is late.
+    /// When it is looked at next.
     look: Instant,
-    deadline: Instant,
-    /// Whether it was said that it waits for a processor.
-    told: bool,
 }
 
 impl Supervisor {
@@ -179,6 +166,9 @@ impl Supervisor {
             let why = match start(&program, &self.settings) {
                 Ok(mut running) => {
                     info!(process = running.child.id(), program = ?program, "a checker is started");
+                    if self.facts.send(Fact::CheckerStarted).await.is_err() {
+                        return;
+                    }
                     let why = self.watch(&mut running).await;
                     // It is dead for everybody before the next one starts.
                     running.kill();
@@ -267,14 +257,10 @@ impl Supervisor {
             };
             tokio::select! {
                 () = due => {
-                    let (starves, run) = running.look();
-                    if let (true, Some(run)) = (starves, run)
-                        && self.facts.send(Fact::CheckerStarves { run }).await.is_err()
+                    if let Some(seen) = running.look()
+                        && self.facts.send(Fact::CheckerSeen(seen)).await.is_err()
                     {
                         return None;
-                    }
-                    if running.is_late() {
-                        return Some("it hung and was killed".to_owned());
                     }
                 }
                 message = running.receiver.next::<CheckerToAgent>() => match message {
@@ -291,7 +277,7 @@ impl Supervisor {
                     Err(error) => return Some(shown(&error.to_string())),
                 },
                 order = self.orders.recv() => match order? {
-                    Order::Send(message) => match running.send(&message, self.settings.grace).await {
+                    Order::Send(message) => match running.send(&message).await {
                         Ok(()) => {}
                         Err(SendError::DoesNotFit { run, why }) => {
                             // The checker cannot help it, and takes the next job.
@@ -307,8 +293,7 @@ impl Supervisor {
                     order @ Order::Settings(_) => {
                         let before = self.settings.clone();
                         self.take_note(order);
-                        let same = Settings { grace: before.grace, ..self.settings.clone() } == before;
-                        if !same {
+                        if self.settings != before {
                             return Some("its settings changed".to_owned());
                         }
                     }
@@ -393,16 +378,11 @@ impl Running {
     }
 
     /// Takes note that it owes something from now on.
-    fn owe(&mut self, run: Option<RunId>, limit: Duration) {
-        let since = Instant::now();
+    fn owe(&mut self, run: Option<RunId>) {
         self.owes = Some(Owed {
             run,
-            since,
-            limit,
             used: self.seen().map_or(Duration::ZERO, |seen| seen.used),
-            look: since + LOOK_EVERY.min(limit),
-            deadline: since + limit,
-            told: false,
+            look: Instant::now() + LOOK_EVERY,
         });
     }
 
@@ -410,36 +390,20 @@ impl Running {
         processor::look(self.child.id()?).ok()
     }
 
-    /// Looks whether it only waits for a processor, which makes it late later, and on what it is at work. One that has had
-    /// its time, or waits for something else, is not excused.
-    fn look(&mut self) -> (bool, Option<RunId>) {
+    /// Looks at it while it owes something: whether it is late, and may be, others decide.
+    fn look(&mut self) -> Option<CheckerSeen> {
         let seen = self.seen();
-        let Some(owed) = &mut self.owes else {
-            return (false, None);
-        };
-        let now = Instant::now();
-        owed.look = now + LOOK_EVERY;
-        let starves = seen.is_some_and(|seen| {
-            let used = seen.used.saturating_sub(owed.used);
-            let due = (now - owed.since).min(owed.limit);
-            seen.is_runnable && used < due / STARVING_PART
-        });
-        if starves {
-            let last = owed.since + owed.limit * STARVING_FACTOR;
-            owed.deadline = owed.deadline.max((now + STARVING_GRACE).min(last));
-            if !std::mem::replace(&mut owed.told, true) {
-                info!("the checker waits for a processor");
-            }
-        }
-        (starves, owed.run)
+        let owed = self.owes.as_mut()?;
+        owed.look = Instant::now() + LOOK_EVERY;
+        let Look { used, is_runnable } = seen?;
+        Some(CheckerSeen {
+            run: owed.run,
+            used_ms: used.saturating_sub(owed.used).as_millis() as u64,
+            is_runnable,
+        })
     }
 
-    fn is_late(&self) -> bool {
-        self.owes
-            .is_some_and(|owed| owed.deadline <= Instant::now())
-    }
-
-    async fn send(&mut self, message: &AgentToChecker, grace: Duration) -> Result<(), SendError> {
+    async fn send(&mut self, message: &AgentToChecker) -> Result<(), SendError> {
         let frame = frame::encode(message).map_err(|error| match message {
             AgentToChecker::Job(job) => SendError::DoesNotFit {
                 run: job.run,
@@ -448,8 +412,7 @@ impl Running {
             AgentToChecker::Cancel(_) => SendError::Gone(error.to_string()),
         })?;
         if let AgentToChecker::Job(job) = message {
-            let budget = Duration::from_millis(job.budget.time_ms);
-            self.owe(Some(job.run), budget + grace);
+            self.owe(Some(job.run));
         }
         match tokio::time::timeout(WRITE_WAIT, self.writer.write_all(&frame)).await {
             Ok(Ok(())) => Ok(()),
@@ -521,7 +484,7 @@ fn start(program: &[OsString], settings: &Settings) -> std::io::Result<Running> 
         notes,
         owes: None,
     };
-    running.owe(None, READY_WAIT);
+    running.owe(None);
     Ok(running)
 }
 
@@ -622,17 +585,19 @@ mod tests {
             priority: Priority::Nice(0),
             threads: 1,
             memory_bytes: 1 << 30,
-            grace: Duration::from_secs(600),
         };
         let (facts, mut heard) = mpsc::channel(8);
         let checker = Checker::supervise(settings, facts);
         for _ in 0..2 {
             let large = job("x".repeat(PROPERTY_FILE_BYTES_MAX + 1));
             checker.send(Box::new(large).into());
-            // Had it been killed, the first fact would say so.
-            match heard.recv().await {
-                Some(Fact::JobUnsent { run, .. }) => assert_eq!(run, RunId::new(7)),
-                other => panic!("not {other:?}"),
+            // Had it been killed, a fact would say so.
+            loop {
+                match heard.recv().await {
+                    Some(Fact::CheckerStarted | Fact::CheckerSeen(_)) => {}
+                    Some(Fact::JobUnsent { run, .. }) => break assert_eq!(run, RunId::new(7)),
+                    other => panic!("not {other:?}"),
+                }
             }
         }
     }

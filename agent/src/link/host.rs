@@ -11,7 +11,7 @@ use scry_protocol::NodeId;
 use scry_protocol::frame;
 use scry_protocol::link::host::{AgentToHost, Hello, HostToAgent};
 use tokio::io::AsyncWriteExt;
-use tokio::net::unix::OwnedWriteHalf;
+use tokio::net::unix::{OwnedWriteHalf, UCred};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{Notify, Semaphore, mpsc};
 use tracing::{debug, info, warn};
@@ -161,6 +161,44 @@ impl Host {
 
     /// Finds out who it is, and says in one line why it is not let in.
     async fn admit(&self, stream: UnixStream) -> Option<Admitted> {
+        let process = self.credentials(&stream)?.pid();
+        let (reader, writer) = stream.into_split();
+        let mut receiver = Receiver::new(reader);
+        let hello = first_words(&mut receiver, process).await?;
+        if hello.node != self.node {
+            let why = format!("it is {}, not {}", hello.node, self.node);
+            refused(process, &why);
+            return None;
+        }
+        let stop = Arc::new(Notify::new());
+        let (frames, queue) = mpsc::channel(QUEUE_MAX);
+        let link = HostLink {
+            serial: self.serial.fetch_add(1, Ordering::Relaxed) + 1,
+            process,
+            frames,
+            stop: Arc::clone(&stop),
+        };
+        if !self.attach(&link) {
+            refused(process, "another service is attached");
+            return None;
+        }
+        info!(
+            process,
+            service = shown(&hello.service),
+            version = shown(&hello.version),
+            number = hello.number.get(),
+            "the service is attached"
+        );
+        let up = Fact::HostUp {
+            link: link.clone(),
+            hello,
+        };
+        self.facts.send(up).await.ok()?;
+        Some((link, receiver, stop, writer, queue))
+    }
+
+    /// Asks the system whose connection it is. There are none unless it is one of the service's users.
+    fn credentials(&self, stream: &UnixStream) -> Option<UCred> {
         let credentials = match stream.peer_cred() {
             Ok(credentials) => credentials,
             Err(error) => {
@@ -176,70 +214,21 @@ impl Host {
             );
             return None;
         }
-        let (reader, writer) = stream.into_split();
-        let mut receiver = Receiver::new(reader);
-        let refused = |why: &str| {
-            warn!(
-                process,
-                "refused a connection on the service's socket: {why}"
-            );
-        };
-        let hello = match tokio::time::timeout(HELLO_WAIT, receiver.next()).await {
-            Err(_) => {
-                refused("it did not say who it is");
-                return None;
+        Some(credentials)
+    }
+
+    /// Makes this the attached service, unless another one is.
+    fn attach(&self, link: &HostLink) -> bool {
+        let mut attached = self.attached.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(other) = attached.as_ref() {
+            if is_alive(other.process) {
+                return false;
             }
-            Ok(Err(error)) => {
-                refused(&shown(&error.to_string()));
-                return None;
-            }
-            Ok(Ok(None)) => {
-                debug!(process, "a connection on the service's socket said nothing");
-                return None;
-            }
-            Ok(Ok(Some(HostToAgent::Hello(hello)))) => hello,
-            Ok(Ok(Some(_))) => {
-                refused("its first frame does not say who it is");
-                return None;
-            }
-        };
-        if hello.node != self.node {
-            refused(&format!("it is {}, not {}", hello.node, self.node));
-            return None;
+            // Its socket may be open yet, in a child that outlived it.
+            other.close();
         }
-        let stop = Arc::new(Notify::new());
-        let (frames, queue) = mpsc::channel(QUEUE_MAX);
-        let link = HostLink {
-            serial: self.serial.fetch_add(1, Ordering::Relaxed) + 1,
-            process,
-            frames,
-            stop: Arc::clone(&stop),
-        };
-        {
-            let mut attached = self.attached.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some(other) = attached.as_ref() {
-                if is_alive(other.process) {
-                    refused("another service is attached");
-                    return None;
-                }
-                // Its socket may be open yet, in a child that outlived it.
-                other.close();
-            }
-            *attached = Some(link.clone());
-        }
-        info!(
-            process,
-            service = shown(&hello.service),
-            version = shown(&hello.version),
-            number = hello.number.get(),
-            "the service is attached"
-        );
-        let up = Fact::HostUp {
-            link: link.clone(),
-            hello,
-        };
-        self.facts.send(up).await.ok()?;
-        Some((link, receiver, stop, writer, queue))
+        *attached = Some(link.clone());
+        true
     }
 
     async fn serve(
@@ -295,6 +284,28 @@ type Admitted = (
     OwnedWriteHalf,
     mpsc::Receiver<AgentToHost>,
 );
+
+/// Waits until a connection says who it is.
+async fn first_words(
+    receiver: &mut Receiver<tokio::net::unix::OwnedReadHalf>,
+    process: Option<i32>,
+) -> Option<Hello> {
+    match tokio::time::timeout(HELLO_WAIT, receiver.next()).await {
+        Err(_) => refused(process, "it did not say who it is"),
+        Ok(Err(error)) => refused(process, &shown(&error.to_string())),
+        Ok(Ok(None)) => debug!(process, "a connection on the service's socket said nothing"),
+        Ok(Ok(Some(HostToAgent::Hello(hello)))) => return Some(hello),
+        Ok(Ok(Some(_))) => refused(process, "its first frame does not say who it is"),
+    }
+    None
+}
+
+fn refused(process: Option<i32>, why: &str) {
+    warn!(
+        process,
+        "refused a connection on the service's socket: {why}"
+    );
+}
 
 async fn write(
     mut writer: OwnedWriteHalf,

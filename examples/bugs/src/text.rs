@@ -62,44 +62,47 @@ fn searches(rows: &[Row]) -> String {
         .zip(["", "to          property"])
         .map(|(cells, tail)| (cells.map(str::to_owned).to_vec(), tail.to_owned()))
         .collect();
-    for row in rows {
-        let Row {
-            case,
-            consequence,
-            start_bfs,
-            initial_bfs,
-            fixed,
-            ..
-        } = row;
-        let mut cells = vec![
-            case.bug.to_owned(),
-            case.service.to_owned(),
-            row.start_steps.to_string(),
-            reached(consequence),
-            grouped(consequence.states),
-            ms(consequence.elapsed),
-            grouped(start_bfs.states),
-            ms(start_bfs.elapsed),
-        ];
-        cells.extend(match initial_bfs {
-            Some(found) => [
-                if found.told.is_some() { "yes" } else { "no" }.to_owned(),
-                found.depth.to_string(),
-                grouped(found.states),
-                ms(found.elapsed),
-            ],
-            None => [const { String::new() }; 4],
-        });
-        cells.push(fixed.violations.len().to_string());
-        cells.push(grouped(fixed.states));
-        let bound = if fixed.complete {
-            "the end"
-        } else {
-            &fixed.bound
-        };
-        lines.push((cells, format!("{bound:<11} {}", case.property)));
-    }
+    lines.extend(rows.iter().map(searched));
     aligned(&lines)
+}
+
+/// What was found for one bug, as the cells of its line and what stands behind them.
+fn searched(row: &Row) -> (Vec<String>, String) {
+    let Row {
+        case,
+        consequence,
+        start_bfs,
+        initial_bfs,
+        fixed,
+        ..
+    } = row;
+    let mut cells = vec![
+        case.bug.to_owned(),
+        case.service.to_owned(),
+        row.start_steps.to_string(),
+        reached(consequence),
+        grouped(consequence.states),
+        ms(consequence.elapsed),
+        grouped(start_bfs.states),
+        ms(start_bfs.elapsed),
+    ];
+    cells.extend(match initial_bfs {
+        Some(found) => [
+            if found.told.is_some() { "yes" } else { "no" }.to_owned(),
+            found.depth.to_string(),
+            grouped(found.states),
+            ms(found.elapsed),
+        ],
+        None => [const { String::new() }; 4],
+    });
+    cells.push(fixed.violations.len().to_string());
+    cells.push(grouped(fixed.states));
+    let bound = if fixed.complete {
+        "the end"
+    } else {
+        &fixed.bound
+    };
+    (cells, format!("{bound:<11} {}", case.property))
 }
 
 /// The depth of what was found, or a word for nothing.

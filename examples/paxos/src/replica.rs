@@ -90,46 +90,18 @@ impl Replica {
                 index,
                 round,
                 value,
-            } => {
-                let acceptor = &mut self.instance(index).acceptor;
-                if let Some(promise) = acceptor.promise(setup, index, round, value) {
-                    cx.send(from, promise);
-                }
-            }
+            } => self.on_prepare(cx, from, index, round, value),
             Message::Promise {
                 index,
                 round,
                 accepted,
                 value,
-            } => {
-                // A promise to a round that was given up says nothing about the present one.
-                let lead = self.leading(index, round);
-                let value = lead.and_then(|lead| lead.promised(from, accepted, value, setup));
-                if let Some(value) = value {
-                    let accept = Message::Accept {
-                        index,
-                        round,
-                        value,
-                    };
-                    setup.tell_acceptors(cx, &accept);
-                }
-            }
+            } => self.on_promise(cx, from, index, round, accepted, value),
             Message::Accept {
                 index,
                 round,
                 value,
-            } => {
-                let acceptor = &mut self.instance(index).acceptor;
-                if let Some(Accepted { round, value }) = acceptor.accept(setup, round, value) {
-                    let learn = Message::Learn {
-                        index,
-                        round,
-                        value,
-                    };
-                    // Every replica is a learner as well.
-                    setup.tell_acceptors(cx, &learn);
-                }
-            }
+            } => self.on_accept(cx, index, round, value),
             Message::Learn {
                 index,
                 round,
@@ -143,6 +115,60 @@ impl Replica {
             }
             // Only plain acceptors say this.
             Message::Accepted { .. } => {}
+        }
+    }
+
+    /// As an acceptor, asked by a leader to follow its round.
+    fn on_prepare(
+        &mut self,
+        cx: &mut Context<'_, Paxos>,
+        from: NodeId,
+        index: Index,
+        round: Round,
+        value: Value,
+    ) {
+        let acceptor = &mut self.instance(index).acceptor;
+        if let Some(promise) = acceptor.promise(cx.setup(), index, round, value) {
+            cx.send(from, promise);
+        }
+    }
+
+    /// As a leader, answered by an acceptor that follows.
+    fn on_promise(
+        &mut self,
+        cx: &mut Context<'_, Paxos>,
+        from: NodeId,
+        index: Index,
+        round: Round,
+        accepted: Option<Round>,
+        value: Value,
+    ) {
+        let setup = cx.setup();
+        // A promise to a round that was given up says nothing about the present one.
+        let lead = self.leading(index, round);
+        let value = lead.and_then(|lead| lead.promised(from, accepted, value, setup));
+        if let Some(value) = value {
+            let accept = Message::Accept {
+                index,
+                round,
+                value,
+            };
+            setup.tell_acceptors(cx, &accept);
+        }
+    }
+
+    /// As an acceptor, asked by a leader to accept its value.
+    fn on_accept(&mut self, cx: &mut Context<'_, Paxos>, index: Index, round: Round, value: Value) {
+        let setup = cx.setup();
+        let acceptor = &mut self.instance(index).acceptor;
+        if let Some(Accepted { round, value }) = acceptor.accept(setup, round, value) {
+            let learn = Message::Learn {
+                index,
+                round,
+                value,
+            };
+            // Every replica is a learner as well.
+            setup.tell_acceptors(cx, &learn);
         }
     }
 

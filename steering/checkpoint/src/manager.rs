@@ -1,7 +1,7 @@
 //! The agent's checkpoint manager: answers peers, gathers snapshots, and keeps within its limits.
 //!
-//! Facts come from the host ([`HostToAgent`]), from peers (frames) and from the clock; work goes to both
-//! ([`Output`]). Frames are encoded and decoded here, so that every byte is counted.
+//! Facts come from the host ([`HostToAgent`]), from peers ([`PeerMessage`]) and from the clock; work goes to both
+//! ([`Output`]). Every byte between agents is counted here, so that frames are encoded here too.
 //!
 //! | module | what it does |
 //! |---|---|
@@ -312,10 +312,22 @@ impl CheckpointManager {
         from: NodeId,
         frame: &[u8],
     ) -> Result<Option<PeerMessage>, DecodeError> {
+        let message = frame::decode_one(frame)?;
+        Ok(self.handle_peer(now, from, message, frame.len()))
+    }
+
+    /// Takes in what a peer's agent said in a frame of so many bytes, and returns it if it is not about checkpoints.
+    pub fn handle_peer(
+        &mut self,
+        now: Time,
+        from: NodeId,
+        message: PeerMessage,
+        frame_bytes: usize,
+    ) -> Option<PeerMessage> {
         let traffic = self.traffic.entry(from).or_default();
         traffic.received_frames += 1;
-        traffic.received_bytes += frame.len() as u64 + self.options.frame_overhead_bytes;
-        match frame::decode_one(frame)? {
+        traffic.received_bytes += frame_bytes as u64 + self.options.frame_overhead_bytes;
+        match message {
             PeerMessage::Request(request) => self.handle_request(now, from, request),
             PeerMessage::Confirm(confirm) => self.exchange.handle_confirmed(from, confirm.base),
             PeerMessage::Full(full) => self.handle_full(now, from, full),
@@ -323,10 +335,10 @@ impl CheckpointManager {
             PeerMessage::Same(same) => self.handle_same(now, from, &same),
             PeerMessage::Refused(refused) => self.handle_refused(now, from, &refused),
             other @ (PeerMessage::SharePath(_) | PeerMessage::PathAnswer(_)) => {
-                return Ok(Some(other));
+                return Some(other);
             }
         }
-        Ok(None)
+        None
     }
 
     /// Sends a message that is not about checkpoints to a peer, if that is within the limits, and tells whether it is:

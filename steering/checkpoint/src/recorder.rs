@@ -279,7 +279,9 @@ impl Recorder {
         if forced && !self.leeway.take(now, self.number, envelope.number) {
             self.refused.implausible += 1;
             self.refused.last = Some((from, envelope.number));
-            return self.leap(now, capture);
+            let taken = self.leap(now, capture);
+            self.note_channels(from, transport, envelope);
+            return taken;
         }
         self.note_distance(now, envelope.number);
         let mut number = envelope.number.max(self.number);
@@ -306,6 +308,13 @@ impl Recorder {
             );
         }
         self.receive_past(from, envelope);
+        self.note_channels(from, transport, envelope);
+        taken
+    }
+
+    /// Notes what a message says of channels. It has been handled whatever is thought of its number: a gap in what was received
+    /// would show it as on its way for ever.
+    fn note_channels(&mut self, from: NodeId, transport: Transport, envelope: &Envelope) {
         if let Some(channels) = &mut self.channels {
             if let Some(place) = envelope.place {
                 channels.receive(from, transport, place);
@@ -314,7 +323,6 @@ impl Recorder {
                 channels.acknowledge(from, transport, acknowledged);
             }
         }
-        taken
     }
 
     /// Makes room before a message of a member whose number is not believed. What that member had heard of others is not

@@ -29,7 +29,7 @@ mod local;
 mod portfolio;
 mod random_walk;
 
-static STRATEGIES: [&Entry; 6] = [
+static STRATEGIES: &[&Entry] = &[
     &exhaustive::ENTRY,
     &consequence::ENTRY,
     &portfolio::ENTRY,

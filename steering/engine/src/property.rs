@@ -258,55 +258,17 @@ impl<S: Service> Property<S> {
     /// it said. While it looks at a node's state, that is [noted](crate::blame).
     #[must_use]
     pub fn contained(self, panicked: &Panics) -> Self {
-        let name: Arc<str> = self.name.as_str().into();
-        let tell = {
-            let (name, panicked) = (name.clone(), panicked.clone());
-            move |Panicked(said)| panicked.note(&name, said)
-        };
-        let project = |project: Project<S>| -> Project<S> {
-            let tell = tell.clone();
-            Arc::new(move |view| {
-                contain(Some(view.id), || project(view)).unwrap_or_else(|said| {
-                    tell(said);
-                    Some(Projection::new(Unseen))
-                })
-            })
+        let containment = Containment {
+            name: self.name.as_str().into(),
+            panicked: panicked.clone(),
         };
         let shape = match self.shape {
-            Shape::Node(judge) => {
-                let tell = tell.clone();
-                Shape::Node(Arc::new(move |view: &View<'_, S>| {
-                    contain(Some(view.id), || judge(view)).unwrap_or_else(|said| {
-                        tell(said);
-                        Judgement::Unknown
-                    })
-                }))
+            Shape::Node(judge) => Shape::Node(containment.node(judge)),
+            Shape::Pair(project, judge) => {
+                Shape::Pair(containment.project(project), containment.pair(judge))
             }
-            Shape::Pair(read, judge) => {
-                let tell = tell.clone();
-                let judge: JudgePair = Arc::new(move |left, right| {
-                    if left.1.is_unseen() || right.1.is_unseen() {
-                        return Judgement::Unknown;
-                    }
-                    contain(None, || judge(left, right)).unwrap_or_else(|said| {
-                        tell(said);
-                        Judgement::Unknown
-                    })
-                });
-                Shape::Pair(project(read), judge)
-            }
-            Shape::Global(read, judge) => {
-                let tell = tell.clone();
-                let judge: JudgeAll = Arc::new(move |scope, all| {
-                    if all.iter().any(|(_, projection)| projection.is_unseen()) {
-                        return Judgement::Unknown;
-                    }
-                    contain(None, || judge(scope, all)).unwrap_or_else(|said| {
-                        tell(said);
-                        Judgement::Unknown
-                    })
-                });
-                Shape::Global(project(read), judge)
+            Shape::Global(project, judge) => {
+                Shape::Global(containment.project(project), containment.all(judge))
             }
         };
         let explain = self.explain.map(|explain| -> Explain<S> {
@@ -387,6 +349,61 @@ fn contain<R>(node: Option<NodeId>, look: impl FnOnce() -> R) -> Result<R, Panic
 /// What a property is taken to read of a node where it panics.
 #[derive(Eq, Hash, PartialEq)]
 struct Unseen;
+
+/// Keeps what a property does when it panics from whoever asks it.
+#[derive(Clone)]
+struct Containment {
+    name: Arc<str>,
+    panicked: Panics,
+}
+
+impl Containment {
+    fn note(&self, Panicked(said): Panicked) {
+        self.panicked.note(&self.name, said);
+    }
+
+    fn judged(&self, judged: Result<Judgement, Panicked>) -> Judgement {
+        judged.unwrap_or_else(|panicked| {
+            self.note(panicked);
+            Judgement::Unknown
+        })
+    }
+
+    fn project<S: Service>(&self, project: Project<S>) -> Project<S> {
+        let this = self.clone();
+        Arc::new(move |view| {
+            contain(Some(view.id), || project(view)).unwrap_or_else(|panicked| {
+                this.note(panicked);
+                Some(Projection::new(Unseen))
+            })
+        })
+    }
+
+    fn node<S: Service>(&self, judge: Judge<S>) -> Judge<S> {
+        let this = self.clone();
+        Arc::new(move |view| this.judged(contain(Some(view.id), || judge(view))))
+    }
+
+    fn pair(&self, judge: JudgePair) -> JudgePair {
+        let this = self.clone();
+        Arc::new(move |left, right| {
+            if left.1.is_unseen() || right.1.is_unseen() {
+                return Judgement::Unknown;
+            }
+            this.judged(contain(None, || judge(left, right)))
+        })
+    }
+
+    fn all(&self, judge: JudgeAll) -> JudgeAll {
+        let this = self.clone();
+        Arc::new(move |scope, all| {
+            if all.iter().any(|(_, projection)| projection.is_unseen()) {
+                return Judgement::Unknown;
+            }
+            this.judged(contain(None, || judge(scope, all)))
+        })
+    }
+}
 
 /// What properties said when they panicked, each once.
 #[derive(Clone, Debug, Default)]

@@ -128,35 +128,9 @@ impl Checker<'_> {
                 Term::new(TermKind::Or(parts.collect()), Type::Bool, span)
             }
             SyntaxKind::Binary(operator, left, right) => self.binary(*operator, left, right, span),
-            SyntaxKind::Conditional(parts) => {
-                let [condition, yes, no] = &**parts;
-                let condition = self.bool(condition, "what stands before `?`");
-                let (yes, no) = (self.term(yes), self.term(no));
-                let of = self.joined(&[&yes, &no], "the two sides of `:`", &span);
-                Term::new(
-                    TermKind::Conditional(Box::new([condition, yes, no])),
-                    of,
-                    span,
-                )
-            }
-            SyntaxKind::List(items) => {
-                let items: Vec<Term> = items.iter().map(|item| self.term(item)).collect();
-                let refs: Vec<&Term> = items.iter().collect();
-                let of = self.joined(&refs, "the elements of a list", &span);
-                Term::new(TermKind::List(items), Type::list(of), span)
-            }
-            SyntaxKind::Map(entries) => {
-                let entries: Vec<(Term, Term)> = entries
-                    .iter()
-                    .map(|(key, value)| (self.term(key), self.term(value)))
-                    .collect();
-                let keys: Vec<&Term> = entries.iter().map(|(key, _)| key).collect();
-                let values: Vec<&Term> = entries.iter().map(|(_, value)| value).collect();
-                let keys = self.joined(&keys, "the keys of a map", &span);
-                let values = self.joined(&values, "the values of a map", &span);
-                let of = Type::Map(Box::new(keys), Box::new(values));
-                Term::new(TermKind::Map(entries), of, span)
-            }
+            SyntaxKind::Conditional(parts) => self.conditional(parts, span),
+            SyntaxKind::List(items) => self.list(items, span),
+            SyntaxKind::Map(entries) => self.map(entries, span),
             SyntaxKind::Call {
                 target,
                 function,
@@ -170,6 +144,38 @@ impl Checker<'_> {
                 span,
             ),
         }
+    }
+
+    fn conditional(&mut self, parts: &[Syntax; 3], span: Range<usize>) -> Term {
+        let [condition, yes, no] = parts;
+        let condition = self.bool(condition, "what stands before `?`");
+        let (yes, no) = (self.term(yes), self.term(no));
+        let of = self.joined(&[&yes, &no], "the two sides of `:`", &span);
+        Term::new(
+            TermKind::Conditional(Box::new([condition, yes, no])),
+            of,
+            span,
+        )
+    }
+
+    fn list(&mut self, items: &[Syntax], span: Range<usize>) -> Term {
+        let items: Vec<Term> = items.iter().map(|item| self.term(item)).collect();
+        let refs: Vec<&Term> = items.iter().collect();
+        let of = self.joined(&refs, "the elements of a list", &span);
+        Term::new(TermKind::List(items), Type::list(of), span)
+    }
+
+    fn map(&mut self, entries: &[(Syntax, Syntax)], span: Range<usize>) -> Term {
+        let entries: Vec<(Term, Term)> = entries
+            .iter()
+            .map(|(key, value)| (self.term(key), self.term(value)))
+            .collect();
+        let keys: Vec<&Term> = entries.iter().map(|(key, _)| key).collect();
+        let values: Vec<&Term> = entries.iter().map(|(_, value)| value).collect();
+        let keys = self.joined(&keys, "the keys of a map", &span);
+        let values = self.joined(&values, "the values of a map", &span);
+        let of = Type::Map(Box::new(keys), Box::new(values));
+        Term::new(TermKind::Map(entries), of, span)
     }
 
     /// Returns the type of what is one of several. Nodes stay among themselves, so that it is always known where a

@@ -10,6 +10,8 @@
 
 mod call;
 
+use std::sync::Arc;
+
 use crate::syntax::Operator;
 use crate::term::{Loop, Macro, Reach, Term, TermKind};
 use crate::value::{Double, MappingKind, Value};
@@ -136,21 +138,8 @@ fn compile_at(term: &Term, position: Position) -> Code {
             let variable = *variable as usize;
             code(move |frame| frame.variables[variable].clone())
         }
-        TermKind::Nodes => code(|frame| {
-            let count = u32::try_from(frame.nodes.len()).unwrap_or(u32::MAX);
-            let nodes = (0..count).map(Value::Node).collect();
-            match frame.scope {
-                Scope::Whole => Value::List(nodes),
-                Scope::Partial => Value::Open(nodes),
-            }
-        }),
-        TermKind::Lookup(id) => {
-            let id = compile(id);
-            code(move |frame| {
-                let id = id(frame);
-                frame.find(&id).map_or(Value::Unknown, Value::Node)
-            })
-        }
+        TermKind::Nodes => code(nodes_in_view),
+        TermKind::Lookup(id) => lookup(id),
         TermKind::Id(node) => from_node(node, |node| Value::Int(i128::from(node.id))),
         TermKind::Timers(node) => from_node(node, |node| node.timers.clone()),
         TermKind::Slot(node, slot) => {
@@ -163,46 +152,11 @@ fn compile_at(term: &Term, position: Position) -> Code {
             operand,
             name,
             absent_is_null,
-        } => {
-            let (operand, name) = (compile(operand), name.clone());
-            let absent_is_null = *absent_is_null;
-            code(move |frame| {
-                let value = operand(frame);
-                let record = frame.node(&value).map_or(&value, |node| &node.state);
-                match (record.field(&name), record) {
-                    (Some(value), _) => value.clone(),
-                    (None, Value::Map(_)) if absent_is_null => Value::Null,
-                    _ => Value::Unknown,
-                }
-            })
-        }
-        TermKind::Has(operand, name) => {
-            let (operand, name) = (compile(operand), name.clone());
-            code(move |frame| {
-                let value = operand(frame);
-                let record = frame.node(&value).map_or(&value, |node| &node.state);
-                match record {
-                    Value::Unknown => Value::Unknown,
-                    record => Value::Bool(record.field(&name).is_some()),
-                }
-            })
-        }
+        } => field(operand, name, *absent_is_null),
+        TermKind::Has(operand, name) => has(operand, name),
         TermKind::Index(both) => two(both, Value::at),
-        TermKind::Not(inner) => {
-            let inner = compile_at(inner, position.negated());
-            code(move |frame| match inner(frame) {
-                Value::Bool(value) => Value::Bool(!value),
-                _ => Value::Unknown,
-            })
-        }
-        TermKind::Negate(inner) => {
-            let inner = compile(inner);
-            code(move |frame| match inner(frame) {
-                Value::Int(value) => value.checked_neg().map_or(Value::Unknown, Value::Int),
-                Value::Double(value) => Value::Double(Double(-value.0)),
-                _ => Value::Unknown,
-            })
-        }
+        TermKind::Not(inner) => not(inner, position),
+        TermKind::Negate(inner) => negate(inner),
         TermKind::And(parts) => kleene(parts, false, position),
         TermKind::Or(parts) => kleene(parts, true, position),
         TermKind::Binary(operator, both) => {
@@ -212,36 +166,32 @@ fn compile_at(term: &Term, position: Position) -> Code {
                 None => combine(a, b),
             })
         }
-        TermKind::Conditional(parts) => {
-            let [condition, yes, no] = &**parts;
-            let condition = compile(condition);
-            let [yes, no] = [yes, no].map(|branch| compile_at(branch, position));
-            code(move |frame| match condition(frame) {
-                Value::Bool(true) => yes(frame),
-                Value::Bool(false) => no(frame),
-                _ => Value::Unknown,
-            })
-        }
-        TermKind::List(items) => {
-            let items: Vec<Code> = items.iter().map(compile).collect();
-            code(move |frame| Value::list(items.iter().map(|item| item(frame)).collect()))
-        }
-        TermKind::Map(entries) => {
-            let entries: Vec<(Code, Code)> = entries
-                .iter()
-                .map(|(key, value)| (compile(key), compile(value)))
-                .collect();
-            code(move |frame| {
-                let entries = entries
-                    .iter()
-                    .map(|(key, value)| (key(frame), value(frame)));
-                Value::map(MappingKind::Map, entries.collect())
-            })
-        }
+        TermKind::Conditional(parts) => conditional(parts, position),
+        TermKind::List(items) => list(items),
+        TermKind::Map(entries) => map(entries),
         TermKind::Loop(of) => over(of, position),
         TermKind::Call(function, arguments) => call::call(*function, arguments, position),
         TermKind::Reach(of) => reach(of),
     }
+}
+
+/// `nodes`
+fn nodes_in_view(frame: &mut Frame<'_>) -> Value {
+    let count = u32::try_from(frame.nodes.len()).unwrap_or(u32::MAX);
+    let nodes = (0..count).map(Value::Node).collect();
+    match frame.scope {
+        Scope::Whole => Value::List(nodes),
+        Scope::Partial => Value::Open(nodes),
+    }
+}
+
+/// `node(id)`
+fn lookup(id: &Term) -> Code {
+    let id = compile(id);
+    code(move |frame| {
+        let id = id(frame);
+        frame.find(&id).map_or(Value::Unknown, Value::Node)
+    })
 }
 
 fn from_node(node: &Term, read: impl Fn(&NodeFrame<'_>) -> Value + Send + Sync + 'static) -> Code {
@@ -252,6 +202,53 @@ fn from_node(node: &Term, read: impl Fn(&NodeFrame<'_>) -> Value + Send + Sync +
     })
 }
 
+/// `operand.name`
+fn field(operand: &Term, name: &Arc<str>, absent_is_null: bool) -> Code {
+    let (operand, name) = (compile(operand), name.clone());
+    code(move |frame| {
+        let value = operand(frame);
+        let record = frame.node(&value).map_or(&value, |node| &node.state);
+        match (record.field(&name), record) {
+            (Some(value), _) => value.clone(),
+            (None, Value::Map(_)) if absent_is_null => Value::Null,
+            _ => Value::Unknown,
+        }
+    })
+}
+
+/// `has(operand.name)`
+fn has(operand: &Term, name: &Arc<str>) -> Code {
+    let (operand, name) = (compile(operand), name.clone());
+    code(move |frame| {
+        let value = operand(frame);
+        let record = frame.node(&value).map_or(&value, |node| &node.state);
+        match record {
+            Value::Unknown => Value::Unknown,
+            record => Value::Bool(record.field(&name).is_some()),
+        }
+    })
+}
+
+/// `[items]`
+fn list(items: &[Term]) -> Code {
+    let items: Vec<Code> = items.iter().map(compile).collect();
+    code(move |frame| Value::list(items.iter().map(|item| item(frame)).collect()))
+}
+
+/// `{key: value}`
+fn map(entries: &[(Term, Term)]) -> Code {
+    let entries: Vec<(Code, Code)> = entries
+        .iter()
+        .map(|(key, value)| (compile(key), compile(value)))
+        .collect();
+    code(move |frame| {
+        let entries = entries
+            .iter()
+            .map(|(key, value)| (key(frame), value(frame)));
+        Value::map(MappingKind::Map, entries.collect())
+    })
+}
+
 fn two(
     both: &[Term; 2],
     combine: impl Fn(&Value, &Value) -> Value + Send + Sync + 'static,
@@ -259,6 +256,37 @@ fn two(
     let [left, right] = both;
     let (left, right) = (compile(left), compile(right));
     code(move |frame| combine(&left(frame), &right(frame)))
+}
+
+/// `!inner`
+fn not(inner: &Term, position: Position) -> Code {
+    let inner = compile_at(inner, position.negated());
+    code(move |frame| match inner(frame) {
+        Value::Bool(value) => Value::Bool(!value),
+        _ => Value::Unknown,
+    })
+}
+
+/// `-inner`
+fn negate(inner: &Term) -> Code {
+    let inner = compile(inner);
+    code(move |frame| match inner(frame) {
+        Value::Int(value) => value.checked_neg().map_or(Value::Unknown, Value::Int),
+        Value::Double(value) => Value::Double(Double(-value.0)),
+        _ => Value::Unknown,
+    })
+}
+
+/// `condition ? yes : no`
+fn conditional(parts: &[Term; 3], position: Position) -> Code {
+    let [condition, yes, no] = parts;
+    let condition = compile(condition);
+    let [yes, no] = [yes, no].map(|branch| compile_at(branch, position));
+    code(move |frame| match condition(frame) {
+        Value::Bool(true) => yes(frame),
+        Value::Bool(false) => no(frame),
+        _ => Value::Unknown,
+    })
 }
 
 /// `&&` and `||` with a third truth value: one side can decide whatever the other is. `decisive` is what decides.

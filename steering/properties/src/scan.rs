@@ -76,19 +76,7 @@ impl<'t> Scan<'t> {
                 return Ok(());
             }
             '"' | '\'' => self.quoted(false)?,
-            _ if letter.is_alphanumeric() || letter == '_' => {
-                let rest = self.rest();
-                let end = rest.find(|letter: char| !(letter.is_alphanumeric() || letter == '_'));
-                let word = &rest[..end.unwrap_or(rest.len())];
-                self.at += word.len();
-                // A string may carry a prefix: raw, bytes, or both.
-                let is_prefix = word.len() <= 2
-                    && word.chars().all(|letter| "rRbB".contains(letter))
-                    && self.rest().starts_with(['"', '\'']);
-                if is_prefix {
-                    self.quoted(word.contains(['r', 'R']))?;
-                }
-            }
+            _ if letter.is_alphanumeric() || letter == '_' => self.word()?,
             '(' | '[' | '{' => {
                 self.at += 1;
                 self.open.push((start, letter));
@@ -99,31 +87,45 @@ impl<'t> Scan<'t> {
                     ));
                 }
             }
-            ')' | ']' | '}' => {
-                self.at += 1;
-                let fits = |open| matches!((open, letter), ('(', ')') | ('[', ']') | ('{', '}'));
-                match self.open.pop() {
-                    Some((open, bracket)) if fits(bracket) => {
-                        self.brackets.insert(open, start);
-                    }
-                    Some((_, bracket)) => {
-                        return Err(Complaint::new(
-                            start..start + 1,
-                            format!("this `{letter}` does not close the `{bracket}` before it"),
-                        ));
-                    }
-                    None => {
-                        return Err(Complaint::new(
-                            start..start + 1,
-                            format!("this `{letter}` closes nothing"),
-                        ));
-                    }
-                }
-            }
+            ')' | ']' | '}' => self.close(letter)?,
             _ => self.at += letter.len_utf8(),
         }
         self.tokens += 1;
         Ok(())
+    }
+
+    /// Passes over a word or a number, and over the string it is a prefix of.
+    fn word(&mut self) -> Result<(), Complaint> {
+        let rest = self.rest();
+        let end = rest.find(|letter: char| !(letter.is_alphanumeric() || letter == '_'));
+        let word = &rest[..end.unwrap_or(rest.len())];
+        self.at += word.len();
+        // A string may carry a prefix: raw, bytes, or both.
+        let is_prefix = word.len() <= 2
+            && word.chars().all(|letter| "rRbB".contains(letter))
+            && self.rest().starts_with(['"', '\'']);
+        match is_prefix {
+            true => self.quoted(word.contains(['r', 'R'])),
+            false => Ok(()),
+        }
+    }
+
+    /// Passes over a closing bracket, and finds its partner.
+    fn close(&mut self, letter: char) -> Result<(), Complaint> {
+        let start = self.at;
+        self.at += 1;
+        let fits = |open| matches!((open, letter), ('(', ')') | ('[', ']') | ('{', '}'));
+        let wrong = match self.open.pop() {
+            Some((open, bracket)) if fits(bracket) => {
+                self.brackets.insert(open, start);
+                return Ok(());
+            }
+            Some((_, bracket)) => {
+                format!("this `{letter}` does not close the `{bracket}` before it")
+            }
+            None => format!("this `{letter}` closes nothing"),
+        };
+        Err(Complaint::new(start..start + 1, wrong))
     }
 
     /// Passes over a string, from its opening quote.

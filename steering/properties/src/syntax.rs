@@ -300,17 +300,7 @@ impl Lowering<'_> {
         mut arguments: Vec<Syntax>,
         token: Range<usize>,
     ) -> Result<Syntax, Complaint> {
-        let around = |parts: &[Syntax]| {
-            let ends = parts.iter().map(|part| &part.span);
-            let start = ends
-                .clone()
-                .map(|span| span.start)
-                .chain([token.start])
-                .min();
-            let end = ends.map(|span| span.end).chain([token.end]).max();
-            start.unwrap_or(token.start)..end.unwrap_or(token.end)
-        };
-        let span = self.balanced(around(&arguments));
+        let span = self.balanced(around(&token, &arguments));
         let kind = match (function, arguments.len()) {
             (operators::LOGICAL_NOT, 1) => SyntaxKind::Not(Box::new(arguments.remove(0))),
             (operators::NEGATE, 1) => SyntaxKind::Negate(Box::new(arguments.remove(0))),
@@ -346,26 +336,34 @@ impl Lowering<'_> {
             (name, _) if name.contains(['_', '@']) && !self.text.contains(name) => {
                 return Err(Complaint::new(token, "this operator is not supported"));
             }
-            _ => {
-                // The token is the opening bracket; the name stands before it.
-                let name_end = self.text[..token.start].trim_end().len();
-                let name_span = name_end.saturating_sub(function.len())..name_end;
-                let start = target
-                    .as_ref()
-                    .map_or(name_span.start, |target| target.span.start);
-                let end = self.bracketed(token).end;
-                return Ok(Syntax {
-                    span: start..end,
-                    kind: SyntaxKind::Call {
-                        target: target.map(Box::new),
-                        function: function.to_owned(),
-                        name_span,
-                        arguments,
-                    },
-                });
-            }
+            _ => return Ok(self.function(function, target, arguments, token)),
         };
         Ok(Syntax { span, kind })
+    }
+
+    /// A call by name. The token is the opening bracket; the name stands before it.
+    fn function(
+        &self,
+        function: &str,
+        target: Option<Syntax>,
+        arguments: Vec<Syntax>,
+        token: Range<usize>,
+    ) -> Syntax {
+        let name_end = self.text[..token.start].trim_end().len();
+        let name_span = name_end.saturating_sub(function.len())..name_end;
+        let start = target
+            .as_ref()
+            .map_or(name_span.start, |target| target.span.start);
+        let end = self.bracketed(token).end;
+        Syntax {
+            span: start..end,
+            kind: SyntaxKind::Call {
+                target: target.map(Box::new),
+                function: function.to_owned(),
+                name_span,
+                arguments,
+            },
+        }
     }
 
     /// Widens a place until every bracket in it has its partner: brackets around an operand belong to no part.
@@ -399,6 +397,13 @@ impl Lowering<'_> {
             None => from..from,
         }
     }
+}
+
+/// Returns the place of an operator together with its operands.
+fn around(token: &Range<usize>, parts: &[Syntax]) -> Range<usize> {
+    parts.iter().fold(token.clone(), |span, part| {
+        span.start.min(part.span.start)..span.end.max(part.span.end)
+    })
 }
 
 /// Makes one list of nested ones, since the parser builds a balanced tree of a long `a && b && c`.

@@ -114,6 +114,18 @@ pub(crate) enum Function {
 }
 
 impl Function {
+    /// Returns the sorts of arguments to which it always has an answer.
+    fn always_answers(self) -> Option<&'static [Sort]> {
+        match self {
+            Self::Size => Some(&[Sort::List, Sort::Map, Sort::Text, Sort::Bytes]),
+            Self::Distinct | Self::Intersects | Self::Contains | Self::Equivalent => {
+                Some(&[Sort::List])
+            }
+            Self::TextContains | Self::StartsWith | Self::EndsWith => Some(&[Sort::Text]),
+            Self::ToInt | Self::ToDouble | Self::ToText => None,
+        }
+    }
+
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Size => "size",
@@ -295,7 +307,6 @@ impl Term {
     /// Tells whether it always has an answer. `false` only says that this cannot be seen from its types.
     pub(crate) fn is_total(&self) -> bool {
         let children = || self.children().into_iter().all(Self::is_total);
-        let only = |term: &Self, sorts: &[Sort]| sorts.iter().any(|&sort| term.of.is_only(sort));
         match &self.kind {
             TermKind::Literal(value) => *value != Value::Unknown,
             TermKind::Variable(_) | TermKind::Nodes => true,
@@ -321,52 +332,31 @@ impl Term {
                     && self
                         .children()
                         .into_iter()
-                        .all(|child| only(child, &[Sort::Bool]))
+                        .all(|child| child.is_only(&[Sort::Bool]))
             }
             // Numbers can overflow.
             TermKind::Negate(_) => false,
-            TermKind::Binary(operator, sides) => {
-                let [left, right] = &**sides;
-                children()
-                    && match operator {
-                        Operator::Equal | Operator::NotEqual => true,
-                        Operator::In => only(right, &[Sort::List]),
-                        Operator::Less
-                        | Operator::LessEqual
-                        | Operator::Greater
-                        | Operator::GreaterEqual => {
-                            (left.of == Type::Int && right.of == Type::Int)
-                                || (only(left, &[Sort::Text]) && only(right, &[Sort::Text]))
-                        }
-                        _ => false,
-                    }
-            }
-            TermKind::Conditional(parts) => only(&parts[0], &[Sort::Bool]) && children(),
+            TermKind::Binary(operator, sides) => children() && always_answers(*operator, sides),
+            TermKind::Conditional(parts) => parts[0].is_only(&[Sort::Bool]) && children(),
             TermKind::Loop(of) => {
                 let needs_bool = of.name != Macro::Map;
-                only(&of.range, &[Sort::List, Sort::Map])
+                of.range.is_only(&[Sort::List, Sort::Map])
                     && children()
-                    && (!needs_bool || only(&of.body, &[Sort::Bool]))
+                    && (!needs_bool || of.body.is_only(&[Sort::Bool]))
                     && of
                         .condition
                         .as_ref()
-                        .is_none_or(|condition| only(condition, &[Sort::Bool]))
+                        .is_none_or(|condition| condition.is_only(&[Sort::Bool]))
             }
             TermKind::Call(function, arguments) => {
-                let sorts: &[Sort] = match function {
-                    Function::Size => &[Sort::List, Sort::Map, Sort::Text, Sort::Bytes],
-                    Function::Distinct
-                    | Function::Intersects
-                    | Function::Contains
-                    | Function::Equivalent => &[Sort::List],
-                    Function::TextContains | Function::StartsWith | Function::EndsWith => {
-                        &[Sort::Text]
-                    }
-                    Function::ToInt | Function::ToDouble | Function::ToText => return false,
-                };
-                children() && arguments.iter().all(|argument| only(argument, sorts))
+                let fits = |sorts| arguments.iter().all(|argument| argument.is_only(sorts));
+                function.always_answers().is_some_and(fits) && children()
             }
         }
+    }
+
+    fn is_only(&self, sorts: &[Sort]) -> bool {
+        sorts.iter().any(|&sort| self.of.is_only(sort))
     }
 
     /// Writes it down so that equal terms have equal texts, wherever they stand.
@@ -474,6 +464,21 @@ pub(crate) fn for_all_nodes(variable: Variable, body: Term) -> Term {
         sure: false,
     }));
     Term::new(kind, Type::Bool, span)
+}
+
+/// Tells whether an operator always has an answer for two sides that have one.
+fn always_answers(operator: Operator, sides: &[Term; 2]) -> bool {
+    let [left, right] = sides;
+    match operator {
+        Operator::Equal | Operator::NotEqual => true,
+        Operator::In => right.is_only(&[Sort::List]),
+        Operator::Less | Operator::LessEqual | Operator::Greater | Operator::GreaterEqual => {
+            (left.of == Type::Int && right.of == Type::Int)
+                || (left.is_only(&[Sort::Text]) && right.is_only(&[Sort::Text]))
+        }
+        // Numbers can overflow.
+        _ => false,
+    }
 }
 
 fn joined(all: &[Term], between: &str, guard: bool, name: &dyn Fn(Variable) -> String) -> String {

@@ -344,37 +344,88 @@ impl<S: Service> Post for Mail<S> {
     }
 }
 
+/// Messages that cannot be put back on their way, by why.
+#[derive(Default)]
+struct Lost {
+    unlisted: u64,
+    unreadable: u64,
+    doubtful: u64,
+    astray: u64,
+}
+
+impl Lost {
+    fn remarks(&self) -> impl Iterator<Item = String> {
+        let said = [
+            (self.unlisted, "their sender did not keep them"),
+            (self.unreadable, "they cannot be read"),
+            (
+                self.doubtful,
+                "an earlier incarnation of the receiver may have received them",
+            ),
+            (
+                self.astray,
+                "their connection is gone, or what came before them is missing",
+            ),
+        ];
+        let said = said.into_iter().filter(|(count, _)| *count > 0);
+        said.map(|(count, what)| format!("{count} messages on their way are not known: {what}"))
+    }
+}
+
 fn traffic(
     members: &Members,
     links: &BTreeMap<NodeId, Links>,
     remarks: &mut Vec<String>,
     post: &mut dyn Post,
 ) {
+    let mut lost = Lost::default();
+    // What is kept back came before all that is still on its way.
+    put_kept(members, links, post, &mut lost);
+    put_flying(members, links, post, &mut lost);
+    put_closes(members, links, post);
+    remarks.extend(lost.remarks());
+}
+
+/// Puts back on its way what nodes keep from their handlers.
+fn put_kept(
+    members: &Members,
+    links: &BTreeMap<NodeId, Links>,
+    post: &mut dyn Post,
+    lost: &mut Lost,
+) {
+    for (&node, read) in members {
+        for kept in read.kept.iter().take(KEPT_MAX) {
+            match parcel_of(node, kept, post) {
+                Some(parcel) => post.put(kept.from, node, &links[&node], parcel),
+                None => lost.unreadable += 1,
+            }
+        }
+    }
+}
+
+/// Puts back on its way what was sent and not yet received.
+fn put_flying(
+    members: &Members,
+    links: &BTreeMap<NodeId, Links>,
+    post: &mut dyn Post,
+    lost: &mut Lost,
+) {
     let contents: Vec<(NodeId, &Content)> = members
         .iter()
         .map(|(&node, read)| (node, &read.content))
         .collect();
     let flying = flight::in_flight(&contents);
-    let (mut doubtful, mut unreadable, mut astray) = (0_u64, 0_u64, 0_u64);
-    // What is kept back came before all that is still on its way.
-    for (&node, read) in members {
-        for kept in read.kept.iter().take(KEPT_MAX) {
-            match parcel_of(node, kept, post) {
-                Some(parcel) => post.put(kept.from, node, &links[&node], parcel),
-                None => unreadable += 1,
-            }
-        }
-    }
+    lost.unlisted = flying.unlisted;
     // Per channel, the place of the next message that can be delivered.
     let mut next: BTreeMap<(NodeId, NodeId, u32), u64> = BTreeMap::new();
     for message in &flying.messages {
         if !post.read(message.from, &message.message) {
-            unreadable += 1;
+            lost.unreadable += 1;
             continue;
         }
         let parcel = match message.transport {
             _ if message.doubtful => {
-                doubtful += 1;
+                lost.doubtful += 1;
                 continue;
             }
             Transport::Datagram => Parcel::Datagram(()),
@@ -385,7 +436,7 @@ fn traffic(
                     .or_insert_with(|| first_due(members, message));
                 let connection = connection_of(members, message);
                 let Some(connection) = connection.filter(|_| due == message.sequence) else {
-                    astray += 1;
+                    lost.astray += 1;
                     continue;
                 };
                 next.insert(key, message.sequence + 1);
@@ -399,6 +450,10 @@ fn traffic(
         };
         post.put(message.from, message.to, &links[&message.to], parcel);
     }
+}
+
+/// Puts on its way the close of every connection whose other end has closed it.
+fn put_closes(members: &Members, links: &BTreeMap<NodeId, Links>, post: &mut dyn Post) {
     for (&node, read) in members {
         for end in &read.streams {
             if is_closed_by_peer(members, node, end) {
@@ -407,23 +462,6 @@ fn traffic(
             }
         }
     }
-    let mut say = |count: u64, what: &str| {
-        if count > 0 {
-            remarks.push(format!(
-                "{count} messages on their way are not known: {what}"
-            ));
-        }
-    };
-    say(flying.unlisted, "their sender did not keep them");
-    say(unreadable, "they cannot be read");
-    say(
-        doubtful,
-        "an earlier incarnation of the receiver may have received them",
-    );
-    say(
-        astray,
-        "their connection is gone, or what came before them is missing",
-    );
 }
 
 /// Puts back on its way what a node keeps from its handler.

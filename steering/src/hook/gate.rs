@@ -165,7 +165,8 @@ impl Gate {
         self.events.store(events + 1, Ordering::Relaxed);
     }
 
-    fn look_up(&mut self, occurrence: &Occurrence<'_>) -> Verdict {
+    /// Looks for filters that mean an event.
+    pub(super) fn look_up(&mut self, occurrence: &Occurrence<'_>) -> Verdict {
         let table = self.table.load();
         let mut digest = LazyDigest::default();
         for slot in table.matching(occurrence, &mut digest) {

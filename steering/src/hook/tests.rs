@@ -5,3 +5,4 @@ mod link;
 mod number;
 mod rig;
 mod switches;
+mod traffic;

@@ -31,7 +31,7 @@ use crate::runtime::guard::Guard;
 use crate::runtime::handle::{Command, Counts, Handle, Snapshot};
 use crate::runtime::node::holding::Holding;
 use crate::runtime::node::postponing::Postponed;
-use crate::runtime::node::steering::{Held, Unnoted};
+use crate::runtime::node::steering::Held;
 use crate::runtime::options::Options;
 use crate::runtime::ports::Ports;
 use crate::runtime::report::{Kind, Report, Ruling};
@@ -69,6 +69,12 @@ pub enum End {
     Failed(String),
     /// The runtime it ran on was stopped.
     Cancelled,
+}
+
+impl From<Panicked> for End {
+    fn from(Panicked(said): Panicked) -> Self {
+        Self::Panicked(said)
+    }
 }
 
 /// A node whose ports are bound and which has not started.
@@ -229,7 +235,6 @@ struct Node<S: Service> {
     postponed: Postponed,
     /// What properties read of the node at its last checkpoint, by the number of that.
     watched: Option<(CheckpointNumber, Vec<Option<Projection>>)>,
-    unnoted: Unnoted,
     /// Buffers for the message that is being sent, and for what goes over the wire.
     content: Vec<u8>,
     framed: Vec<u8>,
@@ -258,7 +263,7 @@ impl<S: Service> Node<S> {
         let dice = Dice::new(mix(seed), stamps.stamp(begun), ticks);
         let (local, effects) = match live::boot(options.me, &options.setup, disk, dice) {
             Ok(booted) => booted,
-            Err(Panicked(said)) => return Err((watchers, End::Panicked(said))),
+            Err(panicked) => return Err((watchers, panicked.into())),
         };
         let mut node = Self {
             me: options.me,
@@ -298,7 +303,6 @@ impl<S: Service> Node<S> {
             holding: Holding::default(),
             postponed: Postponed::new(options.late_max),
             watched: None,
-            unnoted: Unnoted::default(),
             content: Vec::new(),
             framed: Vec::new(),
         };

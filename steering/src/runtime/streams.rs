@@ -89,11 +89,11 @@ pub(super) enum Waiting<B = Vec<u8>> {
     Ended(String),
 }
 
-impl Waiting<&[u8]> {
+impl<B: Into<Vec<u8>>> Waiting<B> {
     pub(super) fn into_owned(self) -> Waiting {
         match self {
-            Self::Frame(content) => Waiting::Frame(content.to_vec()),
-            Self::Offered(content) => Waiting::Offered(content.to_vec()),
+            Self::Frame(content) => Waiting::Frame(content.into()),
+            Self::Offered(content) => Waiting::Offered(content.into()),
             Self::Ended(reason) => Waiting::Ended(reason),
         }
     }

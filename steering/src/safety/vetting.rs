@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use scry_protocol::link::host::{Neighbor as Raw, Surroundings};
 use scry_protocol::{Body, NodeId};
 
-use crate::blame::{self, Phase};
+use crate::blame::{self, Blame, Phase};
 use crate::capture::{self, Captured};
 use crate::safety::child::{CheckError, Forker};
 use crate::safety::trial::{How, Neighbor, Spot, Trouble};
@@ -145,8 +145,7 @@ impl Vetting {
             let left = (limit * CHILDREN_MAX)
                 .saturating_sub(begun.elapsed())
                 .min(limit);
-            let found = troubles.iter().map(|trouble| trouble.spot);
-            let bad: Vec<Spot> = resting.iter().copied().chain(found).collect();
+            let bad = all_bad(resting, &troubles);
             let tried = match &shared {
                 Err(error) => Err(CheckError::Gone(error.to_string())),
                 Ok(()) if left.is_zero() => Err(CheckError::Late(limit)),
@@ -159,52 +158,70 @@ impl Vetting {
                     break;
                 }
                 Err(error) => {
-                    let how = match error {
-                        CheckError::Late(_) => How::Late,
-                        _ => How::Dies,
-                    };
-                    let said = error.to_string();
-                    let found = blamed.and_then(|blame| {
-                        let property = match blame.phase {
-                            Phase::Judging(property) => Some(property),
-                            Phase::Reading | Phase::Handling => None,
-                        };
-                        let node = Some(blame.node?);
-                        Some(Spot { node, property })
-                    });
                     // What it died of with nobody's state at hand would happen again with all of them.
-                    let Some(spot) = found.filter(|spot| !bad.contains(spot)) else {
-                        troubles.extend(waiting.iter().map(|neighbor| Trouble {
-                            spot: Spot {
-                                node: Some(neighbor.node),
-                                property: None,
-                            },
-                            how,
-                            said: said.clone(),
-                        }));
+                    let spot = blamed.and_then(spot_of).filter(|spot| !bad.contains(spot));
+                    let Some(spot) = spot else {
+                        let everybody = waiting.iter().map(|neighbor| state_of(neighbor.node));
+                        troubles.extend(everybody.map(|spot| died(spot, &error)));
                         break;
                     };
-                    troubles.push(Trouble { spot, how, said });
+                    troubles.push(died(spot, &error));
                     waiting.retain(|neighbor| {
                         spot.property.is_some() || Some(neighbor.node) != spot.node
                     });
                 }
             }
         }
-        let found = troubles.iter().map(|trouble| trouble.spot);
-        let bad = resting.iter().copied().chain(found);
-        let bad: BTreeSet<NodeId> = bad.filter_map(|spot| spot.node).collect();
+        self.remember(raw, &all_bad(resting, &troubles));
+        troubles
+    }
+
+    /// Keeps in mind whose states were fine: everybody's but those in whom something is bad.
+    fn remember(&mut self, raw: &[Raw], bad: &[Spot]) {
+        let bad: BTreeSet<NodeId> = bad.iter().filter_map(|spot| spot.node).collect();
         for neighbor in raw.iter().filter(|neighbor| !bad.contains(&neighbor.node)) {
             self.fine.insert(neighbor.node, neighbor.body.clone());
         }
         self.fine.retain(|node, _| !bad.contains(node));
-        troubles
     }
 
     /// Forgets what was fine: properties have changed.
     pub(super) fn clear(&mut self) {
         self.fine.clear();
     }
+}
+
+/// Lists what is left alone and what was found bad.
+fn all_bad(resting: &[Spot], troubles: &[Trouble]) -> Vec<Spot> {
+    let found = troubles.iter().map(|trouble| trouble.spot);
+    resting.iter().copied().chain(found).collect()
+}
+
+/// Says what a child was at when it died, if it was at somebody's state.
+fn spot_of(blame: Blame) -> Option<Spot> {
+    let property = match blame.phase {
+        Phase::Judging(property) => Some(property),
+        Phase::Reading | Phase::Handling => None,
+    };
+    let node = Some(blame.node?);
+    Some(Spot { node, property })
+}
+
+/// A node's state, whichever property looks at it.
+fn state_of(node: NodeId) -> Spot {
+    Spot {
+        node: Some(node),
+        property: None,
+    }
+}
+
+fn died(spot: Spot, error: &CheckError) -> Trouble {
+    let how = match error {
+        CheckError::Late(_) => How::Late,
+        _ => How::Dies,
+    };
+    let said = error.to_string();
+    Trouble { spot, how, said }
 }
 
 /// What a child does, whatever the service.

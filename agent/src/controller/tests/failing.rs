@@ -155,18 +155,42 @@ fn a_checker_that_waits_for_a_processor_is_not_given_up() {
     let (limit, grace) = (options.budget.time_ms + options.grace_ms, options.grace_ms);
     bench.pass(limit);
     assert_eq!(bench.cancels, [run]);
-    for _ in 0..10 {
+    let seen = |bench: &mut Bench, run| {
+        let seen = CheckerSeen {
+            run: Some(run),
+            used_ms: 0,
+            is_runnable: true,
+        };
+        bench.controller.handle_checker_seen(bench.now, seen)
+    };
+    for round in 0..10 {
         bench.pass(grace - 1);
-        let now = bench.now;
         let other = RunId::new(run.get() + 1);
-        bench.controller.handle_checker_starving(now, other);
-        bench.controller.handle_checker_starving(now, run);
+        assert!(!seen(&mut bench, other));
+        assert_eq!(seen(&mut bench, run), round == 0, "it is told once");
     }
     assert!(bench.restarts.is_empty());
     assert_eq!(failures(&bench, "checker-hung"), 0);
     bench.pass(grace);
     assert_eq!(bench.restarts.len(), 1);
     assert_eq!(last_end(&bench), "hung");
+}
+
+#[test]
+fn a_checker_that_is_not_ready_in_time_is_given_up_and_one_that_is_may_stay() {
+    for is_ready in [false, true] {
+        let mut bench = Bench::bare(Options::default(), Paths::default());
+        bench.controller.handle_checker_started(bench.now);
+        let due = bench.controller.poll_timeout().expect("it is watched");
+        if is_ready {
+            bench.ready();
+            assert_eq!(bench.controller.poll_timeout(), None);
+        }
+        bench.now = due;
+        bench.pass(0);
+        assert_eq!(bench.restarts.is_empty(), is_ready);
+        assert_eq!(bench.controller.poll_timeout(), None, "it is told once");
+    }
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! Modes from four sides: the lowest counts, everywhere, and names are names of properties.
 
+use scry_protocol::link::host::Held;
+
 use super::*;
 
 fn names(names: &[&str]) -> BTreeSet<String> {
@@ -216,4 +218,107 @@ fn a_property_that_no_run_could_judge_is_told_once() {
         2,
         "it was judged between"
     );
+}
+
+/// What may be said about the global mode, from all sides.
+#[derive(Clone, Copy, Debug)]
+enum Said {
+    Operator(Mode),
+    Signal,
+    Configured(Mode),
+    Held(bool),
+}
+
+#[test]
+fn a_kill_switch_is_above_whatever_is_said_and_then_the_last_word_counts() {
+    let modes = [Mode::Off, Mode::Audit, Mode::Steer];
+    let said = modes.map(Said::Operator).into_iter();
+    let said = said.chain(modes.map(Said::Configured));
+    let said = said.chain([Said::Signal, Said::Held(true), Said::Held(false)]);
+    let said: Vec<Said> = said.collect();
+    let count = said.len();
+    // All stories of four sentences.
+    for story in 0..count.pow(4) {
+        let mut bench = Bench::steering();
+        let now = bench.now;
+        let (mut set, mut configured, mut held) = (Mode::Steer, Mode::Steer, false);
+        let mut by = ModeBy::Configuration;
+        for place in 0..4 {
+            let sentence = said[story / count.pow(place) % count];
+            match sentence {
+                Said::Operator(mode) => {
+                    (set, by) = (mode, ModeBy::Operator);
+                    let change = bench.controller.handle_operator(now, None, mode).unwrap();
+                    let counts = if held { Mode::Off } else { mode };
+                    assert_eq!(change.allowed.mode, counts);
+                    assert_eq!(change.why.is_some(), held, "{change:?}");
+                }
+                Said::Signal => {
+                    (set, by) = (Mode::Off, ModeBy::Signal);
+                    bench.controller.handle_signal(now);
+                }
+                Said::Configured(mode) => {
+                    // Only what is new about it counts.
+                    if mode != configured {
+                        (set, configured, by) = (mode, mode, ModeBy::Configuration);
+                    }
+                    let options = Options {
+                        mode,
+                        ..bench.controller.options().clone()
+                    };
+                    bench.controller.handle_options(now, options);
+                }
+                Said::Held(is_held) => {
+                    let change = bench
+                        .controller
+                        .handle_held_off(now, is_held.then(|| "a file".to_owned()));
+                    assert_eq!(change.is_some(), held != is_held);
+                    held = is_held;
+                }
+            }
+            bench.drain();
+            let counts = if held { Mode::Off } else { set };
+            assert_eq!(bench.controller.options().mode, counts, "{sentence:?}");
+            assert_eq!(bench.controller.mode_of("one root"), counts);
+            assert_eq!(bench.controller.mode_by(), by);
+            assert_eq!(bench.controller.held_off_by(), held.then_some("a file"));
+            let mut told = bench.host.iter().rev().filter_map(|message| match message {
+                AgentToHost::Mode(set) => Some(set.mode),
+                AgentToHost::Welcome(welcome) => Some(welcome.mode),
+                _ => None,
+            });
+            assert_eq!(told.next(), Some(counts), "the host knows it");
+        }
+    }
+}
+
+#[test]
+fn whoever_sets_a_mode_is_told_why_it_does_not_count() {
+    let mut bench = Bench::steering();
+    let now = bench.now;
+    let mut why = |held: Option<&str>, property, mode| {
+        let controller = &mut bench.controller;
+        let _ = controller.handle_held_off(now, held.map(str::to_owned));
+        controller.handle_operator(now, property, mode).unwrap().why
+    };
+    let file = Some("the kill file is there");
+    assert_eq!(why(None, None, Mode::Steer), None);
+    assert_eq!(
+        why(file, None, Mode::Steer).as_deref(),
+        Some("the kill file is there; steer counts when that is over")
+    );
+    assert_eq!(why(file, None, Mode::Off).as_deref(), file);
+    assert_eq!(why(file, Some("one root"), Mode::Audit).as_deref(), file);
+    assert_eq!(
+        why(None, Some("one root"), Mode::Audit).as_deref(),
+        Some("the global mode is lower"),
+        "an operator had set it to off meanwhile"
+    );
+    bench.host(Stats {
+        held: Held::Environment,
+        ..Stats::default()
+    });
+    let set = bench.controller.handle_operator(now, None, Mode::Steer);
+    let why = set.unwrap().why.expect("it does nothing there");
+    assert!(why.starts_with("but the service acts on nothing"), "{why}");
 }

@@ -114,7 +114,7 @@ fn other_rules_another_incarnation_and_a_filter_that_ended_make_the_same_worth_a
     let (now, options) = (bench.now, bench.controller.options().clone());
     bench.controller.handle_options(now, options);
     searched(&mut bench, "other options");
-    let audit = bench.controller.handle_mode(now, None, Mode::Audit, "me");
+    let audit = bench.controller.handle_operator(now, None, Mode::Audit);
     assert_eq!(audit.unwrap().allowed.mode, Mode::Audit);
     searched(&mut bench, "another mode");
     bench.attach("1");

@@ -361,7 +361,7 @@ fn lowering_a_mode_withdraws_what_is_above_it_at_once() {
     let now = bench.now;
     let lowered = bench
         .controller
-        .handle_mode(now, Some("one root"), Mode::Audit, "test")
+        .handle_operator(now, Some("one root"), Mode::Audit)
         .unwrap();
     bench.drain();
     assert_eq!(bench.withdrawn().len(), 1);
@@ -372,7 +372,7 @@ fn lowering_a_mode_withdraws_what_is_above_it_at_once() {
         bench.host.iter().any(rules),
         "the immediate check obeys it too"
     );
-    let off = bench.controller.handle_mode(now, None, Mode::Off, "test");
+    let off = bench.controller.handle_operator(now, None, Mode::Off);
     let off = off.unwrap();
     assert_eq!((off.allowed.mode, off.filters_fell), (Mode::Off, 0));
     bench.drain();

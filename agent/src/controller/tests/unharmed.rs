@@ -92,10 +92,9 @@ fn it_is_back_after_the_pause_or_when_an_operator_says_so() {
     let mut bench = Bench::steering();
     harmed(&mut bench);
     let now = bench.now;
-    let by_file = bench
-        .controller
-        .handle_mode(now, None, Mode::Steer, "the kill file");
-    assert!(by_file.is_ok());
+    for by in [Some("the kill file".to_owned()), None] {
+        assert!(bench.controller.handle_held_off(now, by).is_some());
+    }
     assert_eq!(bench.controller.mode_of("one root"), Mode::Audit);
     let set = bench
         .controller

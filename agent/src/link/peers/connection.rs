@@ -165,19 +165,19 @@ async fn read_stream(
             Err(_) => return Ok(()),
         }
         let mut used = 0;
-        // The manager decodes again, because it counts bytes; what fails must fail here, where the link can be closed.
         loop {
             let begun = Instant::now();
             let decoded = frame::decode::<PeerMessage>(&buffer[used..])?;
             meter.handle_work(begun.elapsed());
-            let Some((_, length)) = decoded else {
+            let Some((message, length)) = decoded else {
                 break;
             };
             // A peer that asks too much is not read from for a while, and waits.
             let place = meter.admit(length).await;
-            let fact = Fact::Frame {
+            let fact = Fact::Peer {
                 from: peer,
-                frame: buffer[used..used + length].to_vec(),
+                message: Box::new(message),
+                frame_bytes: length,
                 place,
             };
             used += length;

@@ -108,6 +108,32 @@ fn a_number_that_cannot_be_true_is_not_followed_and_told() {
 }
 
 #[test]
+fn what_came_with_a_number_that_is_not_believed_has_come_all_the_same() {
+    let mut recorder = recorder(Some(Options::default()));
+    for (sequence, number) in [(1, number(1)), (2, CheckpointNumber::MAX), (3, number(1))] {
+        let place = Place {
+            incarnation: Incarnation::new(9),
+            serial: 1,
+            sequence,
+        };
+        let envelope = Envelope {
+            number,
+            place: Some(place),
+            ..stamped(1)
+        };
+        recorder
+            .handle_message(NOW, PEER, Transport::Stream, &envelope, capture(0))
+            .expect("small");
+    }
+    let next = recorder.number().next();
+    let taken = recorder.handle_take(NOW, next, capture(0));
+    let taken = taken.expect("small").expect("due");
+    let channels = taken.body.read().expect("our own").channels;
+    let receiving = channels.expect("they are kept").receiving;
+    assert_eq!(receiving[0].received.up_to(), 3, "{receiving:?}");
+}
+
+#[test]
 fn a_past_beyond_its_own_stamp_is_not_believed() {
     let mut recorder = recorder(None);
     let mut past = Past::default();

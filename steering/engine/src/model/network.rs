@@ -319,18 +319,17 @@ impl<M: Clone + Ord> Inbox<M> {
         }
     }
 
-    fn take_datagram(&mut self, from: NodeId, message: &M) -> bool {
-        let Ok(at) = self
+    /// Takes a datagram out. `None` if there is none.
+    fn take_datagram(&mut self, from: NodeId, message: &M) -> Option<()> {
+        let at = self
             .datagrams
             .binary_search_by(|(f, m, _)| (*f, m).cmp(&(from, message)))
-        else {
-            return false;
-        };
+            .ok()?;
         self.datagrams[at].2 -= 1;
         if self.datagrams[at].2 == 0 {
             self.datagrams.remove(at);
         }
-        true
+        Some(())
     }
 
     fn channel(&mut self, from: NodeId, connection: Connection) -> &mut Vec<Segment<M>> {
@@ -360,6 +359,14 @@ impl<M: Clone + Ord> Inbox<M> {
             (*f, *c) == (from, connection) && segments.first() == Some(&Segment::Close)
         };
         self.notices.binary_search(&(from, connection)).is_ok() || self.channels.iter().any(closed)
+    }
+
+    /// Puts a second copy beside a datagram. `None` if there is none.
+    fn duplicate(&mut self, from: NodeId, message: &M) -> Option<()> {
+        let mut datagrams = self.datagrams.iter_mut();
+        let (.., copies) = datagrams.find(|(f, m, _)| (*f, m) == (from, message))?;
+        *copies += 1;
+        Some(())
     }
 
     fn close_channel(&mut self, from: NodeId, connection: Connection) {
@@ -460,53 +467,21 @@ pub fn before_handler<M: Clone + Ord, T, C>(
     }
     match event {
         Event::Deliver { from, message } | Event::Lose { from, message } => {
-            if !inbox.take_datagram(*from, message) {
-                return None;
-            }
+            inbox.take_datagram(*from, message)?;
         }
-        Event::Duplicate { from, message } => {
-            let at = inbox
-                .datagrams
-                .iter()
-                .position(|(f, m, _)| (f, m) == (from, message))?;
-            inbox.datagrams[at].2 += 1;
-        }
+        Event::Duplicate { from, message } => inbox.duplicate(*from, message)?,
         Event::Receive {
             from,
             connection,
             message,
-        } => {
-            let known = links.knows(me, *from, *connection);
-            let segments = inbox.channel(*from, *connection);
-            match segments.first() {
-                Some(Segment::Message {
-                    first,
-                    message: head,
-                }) if (known || *first) && head == message => {
-                    segments.remove(0);
-                }
-                _ => return None,
-            }
-            if *from != me {
-                links.accept(*from, *connection);
-            }
-        }
+        } => receive(me, links, inbox, *from, *connection, message)?,
         Event::Refuse { from, connection } => {
-            let refused = match inbox.channel(*from, *connection).first() {
-                Some(Segment::Message { first, .. }) => links.down || !first,
-                _ => false,
-            };
-            if !refused || links.knows(me, *from, *connection) {
-                return None;
-            }
-            inbox.close_channel(*from, *connection);
+            refuse(me, links, inbox, *from, *connection)?;
             parcels.push((*from, Parcel::Notice(*connection)));
         }
         Event::Hangup { from, connection } => {
-            if !matches!(
-                inbox.channel(*from, *connection).first(),
-                Some(Segment::Close)
-            ) {
+            let segments = inbox.channel(*from, *connection);
+            if !matches!(segments.first(), Some(Segment::Close)) {
                 return None;
             }
             hang_up_beside(links, inbox, *from, *connection, &mut parcels);
@@ -524,32 +499,81 @@ pub fn before_handler<M: Clone + Ord, T, C>(
             if broken.is_empty() {
                 return None;
             }
-            parcels.extend(
-                broken
-                    .into_iter()
-                    .map(|connection| (*peer, Parcel::Notice(connection))),
-            );
+            let notices = broken.into_iter().map(Parcel::Notice);
+            parcels.extend(notices.map(|notice| (*peer, notice)));
         }
         Event::Start => links.down = false,
-        Event::Reset { .. } | Event::Stop => {
-            links.down = matches!(event, Event::Stop);
-            if !matches!(event, Event::Reset { notice: false }) {
-                parcels.extend(
-                    links
-                        .open
-                        .iter()
-                        .map(|&(peer, connection)| (peer, Parcel::Notice(connection))),
-                );
-            }
-            links.open.clear();
-            // What a node sent to itself never left the process that died.
-            inbox.datagrams.retain(|(from, ..)| *from != me);
-            inbox.channels.retain(|(from, ..)| *from != me);
+        Event::Reset { notice } => parcels = die(me, links, inbox, *notice),
+        Event::Stop => {
+            links.down = true;
+            parcels = die(me, links, inbox, true);
         }
         Event::Timer(_) | Event::Call(_) => {}
     }
     inbox.tidy(me, links);
     Some(parcels)
+}
+
+/// Takes the first message of a connection, which opens it if it is the first of all. `None` if it is not there.
+fn receive<M: Clone + Ord>(
+    me: NodeId,
+    links: &mut Links,
+    inbox: &mut Inbox<M>,
+    from: NodeId,
+    connection: Connection,
+    message: &M,
+) -> Option<()> {
+    let known = links.knows(me, from, connection);
+    let segments = inbox.channel(from, connection);
+    match segments.first() {
+        Some(Segment::Message {
+            first,
+            message: head,
+        }) if (known || *first) && head == message => {
+            segments.remove(0);
+        }
+        _ => return None,
+    }
+    if from != me {
+        links.accept(from, connection);
+    }
+    Some(())
+}
+
+/// Throws away what came on a connection that is not there. `None` if it is, or if its first message can open it.
+fn refuse<M: Clone + Ord>(
+    me: NodeId,
+    links: &Links,
+    inbox: &mut Inbox<M>,
+    from: NodeId,
+    connection: Connection,
+) -> Option<()> {
+    let refused = match inbox.channel(from, connection).first() {
+        Some(Segment::Message { first, .. }) => links.down || !first,
+        _ => false,
+    };
+    if !refused || links.knows(me, from, connection) {
+        return None;
+    }
+    inbox.close_channel(from, connection);
+    Some(())
+}
+
+/// Ends all connections of a process that dies, and returns the news of it for its peers, if there are any.
+fn die<M: Clone + Ord>(
+    me: NodeId,
+    links: &mut Links,
+    inbox: &mut Inbox<M>,
+    notice: bool,
+) -> Vec<(NodeId, Parcel<M>)> {
+    let ended = std::mem::take(&mut links.open);
+    // What a node sent to itself never left the process that died.
+    inbox.datagrams.retain(|(from, ..)| *from != me);
+    inbox.channels.retain(|(from, ..)| *from != me);
+    let notices = ended.into_iter().filter(|_| notice);
+    notices
+        .map(|(peer, connection)| (peer, Parcel::Notice(connection)))
+        .collect()
 }
 
 /// Does what a filter makes of an event: to connections and inbox, and for others. The handler of the event does not

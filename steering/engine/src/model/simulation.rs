@@ -352,6 +352,15 @@ impl<S: Service> Simulation<S> {
         kept.is_possible().then_some(moments)
     }
 
+    /// Tells whether a node can do what only its local state decides about.
+    fn is_enabled(&self, id: NodeId, local: &Local<S>, event: &EventOf<S>) -> bool {
+        match event {
+            Event::Timer(timer) => local.timers.contains(timer),
+            Event::Call(call) => local.service.calls(id, &self.setups[&id]).contains(call),
+            _ => true,
+        }
+    }
+
     /// Computes what a step makes of the system.
     pub(crate) fn take(&self, step: &Step<S>, origin: Origin) -> Result<Taken<S>, StepError> {
         let Step {
@@ -371,16 +380,7 @@ impl<S: Service> Simulation<S> {
                 .ok_or(StepError::NotAllowed(fault))?,
             None => self.faults,
         };
-        let local_enabled = match event {
-            Event::Timer(timer) => before.local.timers.contains(timer),
-            Event::Call(call) => before
-                .local
-                .service
-                .calls(*id, &self.setups[id])
-                .contains(call),
-            _ => true,
-        };
-        if before.local.panic.is_some() || !local_enabled {
+        if before.local.panic.is_some() || !self.is_enabled(*id, &before.local, event) {
             return Err(impossible());
         }
         let mut node = before.clone();

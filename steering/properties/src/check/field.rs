@@ -57,21 +57,7 @@ impl Checker<'_> {
         field_span: Range<usize>,
     ) -> Option<(Type, bool)> {
         if operand.of == Type::Node {
-            let found = self.schema.state.fields.get(field).cloned();
-            let known = found.is_some() && self.schema.is_struct;
-            return match found {
-                Some(of) => Some((of, known)),
-                None if self.schema.state.open => Some((Type::Any, false)),
-                None => {
-                    let candidates = self.schema.state.fields.keys().map(String::as_str);
-                    let complaint =
-                        Complaint::new(field_span, format!("a node has no field `{field}`"))
-                            .help(self.fields_of_a_node())
-                            .suggest(field, candidates.chain(["id", "timers"]));
-                    self.complain(complaint);
-                    None
-                }
-            };
+            return self.field_of_a_node(field, field_span);
         }
         let mut found: Option<Type> = None;
         let mut known = true;
@@ -111,6 +97,22 @@ impl Checker<'_> {
             self.complain(complaint);
         }
         found.map(|of| (of, known))
+    }
+
+    fn field_of_a_node(&mut self, field: &str, field_span: Range<usize>) -> Option<(Type, bool)> {
+        match self.schema.state.fields.get(field) {
+            Some(of) => Some((of.clone(), self.schema.is_struct)),
+            None if self.schema.state.open => Some((Type::Any, false)),
+            None => {
+                let candidates = self.schema.state.fields.keys().map(String::as_str);
+                let complaint =
+                    Complaint::new(field_span, format!("a node has no field `{field}`"))
+                        .help(self.fields_of_a_node())
+                        .suggest(field, candidates.chain(["id", "timers"]));
+                self.complain(complaint);
+                None
+            }
+        }
     }
 
     fn fields_of_a_node(&self) -> String {

@@ -113,12 +113,17 @@ fn check<S: Service>(step: &Step<S>) -> Option<NodeFilter> {
     let matcher = matchers::<S>(*node, event).pop()?;
     // What a node says to itself is never held.
     let is_own = matches!(&matcher, Matcher::Message { source, .. } if source == node);
-    let rule = NodeFilter {
-        node: *node,
+    (!is_own).then(|| filter(*node, matcher, Action::Check))
+}
+
+/// Makes a filter. Which actions there are for an event is said once, where both are defined.
+fn filter(node: NodeId, matcher: Matcher, action: Action) -> NodeFilter {
+    assert!(matcher.admits(action), "no network could {action} this");
+    NodeFilter {
+        node,
         matcher,
-        action: Action::Check,
-    };
-    (!is_own).then_some(rule)
+        action,
+    }
 }
 
 /// Lists the filters that could act on an event at a node, the narrowest first. The paper's policy knows no delay of
@@ -143,14 +148,11 @@ fn rules<S: Service>(node: NodeId, event: &EventOf<S>, order: Order) -> Vec<(Nod
     };
     let mut all = Vec::new();
     for &(action, harm) in actions {
-        all.extend(matchers::<S>(node, event).into_iter().map(|matcher| {
-            let rule = NodeFilter {
-                node,
-                matcher,
-                action,
-            };
-            (rule, harm)
-        }));
+        all.extend(
+            matchers::<S>(node, event)
+                .into_iter()
+                .map(|matcher| (filter(node, matcher, action), harm)),
+        );
     }
     all
 }
@@ -200,11 +202,7 @@ pub(super) fn veto<S: Service>(node: NodeId, event: &EventOf<S>) -> Option<NodeF
         _ => Action::Postpone,
     };
     let matcher = matchers::<S>(node, event).into_iter().next()?;
-    Some(NodeFilter {
-        node,
-        matcher,
-        action,
-    })
+    Some(filter(node, matcher, action))
 }
 
 /// Lists the contents a filter may name, the narrowest first. A value that is nothing but its name needs none.

@@ -3,7 +3,6 @@
 use scry_protocol::{NodeId, Transport};
 use tokio::time::Instant;
 
-use crate::hook::Hook;
 use crate::runtime::connection::Key;
 use crate::runtime::emulation::Passage;
 use crate::runtime::node::events::encode;
@@ -12,7 +11,7 @@ use crate::runtime::wire::{self, NO_STAMP};
 use scry_checkpoint::channel::Lane;
 use scry_engine::context::Effect;
 use scry_engine::model::live::Effects;
-use scry_engine::panics::{Panicked, caught};
+use scry_engine::panics::caught;
 use scry_engine::service::Service;
 
 /// How large a buffer is kept for the next message.
@@ -23,7 +22,7 @@ impl<S: Service> Node<S> {
     pub(super) fn perform(&mut self, effects: Effects<S>) -> Result<(), End> {
         if let Some(store) = &mut self.store {
             let service = &self.local.service;
-            let disk = caught(|| service.disk()).map_err(|Panicked(said)| End::Panicked(said))?;
+            let disk = caught(|| service.disk())?;
             store
                 .keep(self.local.ticks, self.stamps.event_ms(), &disk)
                 .map_err(|error| End::Failed(format!("disk: {error}")))?;
@@ -34,7 +33,6 @@ impl<S: Service> Node<S> {
                 Effect::Arm { timer, after } => self.timers.arm(timer, after, Instant::now()),
                 Effect::Cancel { timer } => self.timers.cancel(&timer),
                 Effect::Disconnect { peer } => {
-                    self.note_runs();
                     for end in self.streams.finish(peer) {
                         self.close_channel(&end);
                     }
@@ -133,12 +131,14 @@ impl<S: Service> Node<S> {
         to: NodeId,
         message: &S::Message,
     ) -> Result<bool, End> {
-        let past_version = self.hook.as_ref().map_or(0, Hook::past_version);
-        if self.unnoted.may_send(self.clock, key, past_version)
+        if let Some(hook) = &mut self.hook
             && let Some(end) = self.streams.end(key)
-            && let Some(content) = self.unnoted.send(|out| encode(message, out))?
         {
-            return Ok(wire::frame_next(frame, &mut end.sent, content));
+            let lane = Lane::Stream(end.sending);
+            let next = hook.send_next(self.clock, to, lane, |out| encode(message, out))?;
+            if let Some(content) = next {
+                return Ok(wire::frame_next(frame, &mut end.sent, content));
+            }
         }
         self.with_encoded(message, |node, content| {
             let end = node.streams.end(key);
@@ -160,18 +160,14 @@ impl<S: Service> Node<S> {
         to: NodeId,
         content: &[u8],
     ) -> bool {
-        self.note_runs();
         let sending = self.streams.end(key).map_or(0, |end| end.sending);
         let stamp = self.stamp(to, Lane::Stream(sending), content);
-        let past_version = self.hook.as_ref().map_or(0, Hook::past_version);
-        self.unnoted.begin_to_send(self.clock, key, past_version);
         let end = self.streams.end(key).expect("the caller has seen it");
         wire::frame(frame, &mut end.sent, &stamp, content)
     }
 
     /// Resets all connections with a peer, and tells whether there were any.
     pub(super) fn break_connections(&mut self, peer: NodeId) -> bool {
-        self.note_runs();
         let gone = self.streams.break_with(peer, self.emulator.is_cut(peer));
         for end in &gone {
             self.close_channel(end);

@@ -1,4 +1,18 @@
-//! What happens to an event: it is noted, ruled on, and handled or not.
+//! What happens to an event, from its arrival to what its handler asked for.
+//!
+//! | step | what it does with a message |
+//! |---|---|
+//! | `arrive` | splits what a connection's task has read into frames |
+//! | `take` | keeps order: what comes behind something that is held waits, and what comes on a connection that is over is refused |
+//! | `receive` | decodes stamp and message, and tells the hook what came; datagrams come by `receive_datagram` |
+//! | `admit` | asks the gate: a filter may drop it, hold it or reset its connection |
+//! | `attempt` | asks the guard, which tries the handler on a copy: it may refuse it, or have the neighbors asked (`holding`) |
+//! | `handle` | has the handler run, and tells who waits for it |
+//! | `run` | runs the handler, or takes over what came of it on the copy |
+//! | `perform` | does what the handler asked for (`effects`) |
+//!
+//! Timers (`fire`), calls (`call`) and the end of a connection (`lose`) ask the gate themselves, and go on with `attempt`. What
+//! was held comes back where it was kept: by `resume` on a connection, else by `offer_again`.
 
 use std::time::Duration;
 
@@ -19,7 +33,7 @@ use crate::runtime::wire::{self, FRAME_BYTES_MAX};
 use scry_engine::context::Dice;
 use scry_engine::model::event::{Event, Input, InputOf};
 use scry_engine::model::live::{self, Performed};
-use scry_engine::panics::{Panicked, caught};
+use scry_engine::panics::caught;
 use scry_engine::service::Service;
 
 /// How a message came.
@@ -55,7 +69,7 @@ impl<S: Service> Node<S> {
                 let mut rest = frames.as_slice();
                 let mut count = 0;
                 while let Ok(Some((content, length))) = wire::split(rest, FRAME_BYTES_MAX) {
-                    self.come(key, Waiting::Frame(content))?;
+                    self.take(key, Waiting::Frame(content))?;
                     self.handle_own()?;
                     rest = &rest[length..];
                     count += 1;
@@ -63,30 +77,10 @@ impl<S: Service> Node<S> {
                 Ok(count)
             }
             Arrival::Ended { key, reason } => {
-                self.come(key, Waiting::Ended(reason))?;
+                self.take(key, Waiting::<&[u8]>::Ended(reason))?;
                 Ok(1)
             }
         }
-    }
-
-    fn come(&mut self, key: Key, what: Waiting<&[u8]>) -> Result<(), End> {
-        let Some(end) = self.streams.end(key) else {
-            return Ok(());
-        };
-        if end.held.is_none() && !self.emulator.is_cut(end.peer) {
-            return self.take(key, what);
-        }
-        let peer = end.peer;
-        let is_late = end.held == Some(Hold::Postponed);
-        if !self.streams.keep(key, what.into_owned()) {
-            self.counts.over_limit += 1;
-            return self.break_off(peer, "too much waits on it");
-        }
-        if is_late && self.streams.is_crowded(key) {
-            // A delay is no loss, and a full queue is.
-            self.postponed.give_up(key);
-        }
-        Ok(())
     }
 
     /// Goes on with what waits on a connection, as far as that is possible.
@@ -102,34 +96,32 @@ impl<S: Service> Node<S> {
         Ok(())
     }
 
-    fn take<B: AsRef<[u8]>>(&mut self, key: Key, what: Waiting<B>) -> Result<(), End> {
+    /// Deals with what came on a connection, unless it has to wait behind something else.
+    fn take<B>(&mut self, key: Key, what: Waiting<B>) -> Result<(), End>
+    where
+        B: AsRef<[u8]> + Into<Vec<u8>>,
+    {
         let Some(end) = self.streams.end(key) else {
             return Ok(());
         };
-        let (peer, standing) = (end.peer, end.standing);
+        let (peer, connection, standing) = (end.peer, end.connection, end.standing);
+        if end.held.is_some() || self.emulator.is_cut(peer) {
+            return self.keep(key, peer, what.into_owned());
+        }
         match (what, standing) {
-            (Waiting::Ended(reason), Standing::Open) => {
-                let again = self.postponed.contains(key);
-                let decision = self.rule_on_disconnect(peer, again);
-                if let (Ruling::Postpone, Some(filter)) = (decision.ruling, decision.filter) {
-                    self.postpone_end(filter, key, peer, reason);
-                    return Ok(());
-                }
-                let shown = (!self.watchers.is_empty()).then(|| lost(peer, &reason));
-                let shown = || shown.unwrap_or_default();
-                let pending = Pending {
-                    input: Input::Disconnect(peer),
-                    way: Way::Loss(key, reason),
-                };
-                self.attempt(pending, decision, shown)
+            (Waiting::Frame(frame), Standing::Fresh | Standing::Open) => {
+                self.receive(key, frame.as_ref())
             }
+            (Waiting::Offered(content), Standing::Fresh | Standing::Open) => {
+                self.offer_again(Origin::Stream(key), peer, content.as_ref())
+            }
+            (Waiting::Ended(reason), Standing::Open) => self.lose(key, peer, reason),
             (Waiting::Ended(_), _) => {
                 self.streams.remove(key);
                 Ok(())
             }
             (_, Standing::Closing) => Ok(()),
             (_, Standing::Forgotten) => {
-                let connection = end.connection;
                 self.streams.reset(key);
                 let event: Event<(), (), ()> = Event::Refuse {
                     from: peer,
@@ -138,45 +130,77 @@ impl<S: Service> Node<S> {
                 self.report(Kind::Refuse, || event.to_string());
                 Ok(())
             }
-            (Waiting::Offered(content), _) => {
-                self.offer(Origin::Stream(key), peer, content.as_ref())
-            }
-            (Waiting::Frame(content), _) => self.receive_segment(key, content.as_ref()),
         }
     }
 
-    fn receive_segment(&mut self, key: Key, content: &[u8]) -> Result<(), End> {
+    /// Keeps what came on a connection until something before it may go on.
+    #[inline(never)]
+    fn keep(&mut self, key: Key, peer: NodeId, what: Waiting) -> Result<(), End> {
+        let held = self.streams.end(key).and_then(|end| end.held);
+        if !self.streams.keep(key, what) {
+            self.counts.over_limit += 1;
+            return self.break_off(peer, "too much waits on it");
+        }
+        if held == Some(Hold::Postponed) && self.streams.is_crowded(key) {
+            // A delay is no loss, and a full queue is.
+            self.postponed.give_up(key);
+        }
+        Ok(())
+    }
+
+    /// Takes in that an open connection is lost.
+    fn lose(&mut self, key: Key, peer: NodeId, reason: String) -> Result<(), End> {
+        let again = self.postponed.contains(key);
+        let decision = self.rule_on_disconnect(peer, again);
+        if let (Ruling::Postpone, Some(filter)) = (decision.ruling, decision.filter) {
+            self.postpone_end(filter, key, peer, reason);
+            return Ok(());
+        }
+        let shown = (!self.watchers.is_empty()).then(|| lost(peer, &reason));
+        let shown = || shown.unwrap_or_default();
+        let pending = Pending {
+            input: Input::Disconnect(peer),
+            way: Way::Loss(key, reason),
+        };
+        self.attempt(pending, decision, shown)
+    }
+
+    /// Decodes what came on a connection, and tells the hook of it before anything is decided about it.
+    fn receive(&mut self, key: Key, frame: &[u8]) -> Result<(), End> {
+        let origin = Origin::Stream(key);
         let end = self.streams.end(key).expect("the caller has seen it");
-        let (peer, standing) = (end.peer, end.standing);
-        let run = standing == Standing::Open
-            && end.member
-            && self.unnoted.may_receive(key)
-            && self.hook.as_ref().is_none_or(Hook::is_unfiltered);
-        if run && let Some(content) = end.came.read_next(content) {
+        let peer = end.peer;
+        // While filters are in force, messages are judged one by one, and so they are noted. So are those of a sender without a
+        // hook: whatever it has heard up to now lies in the past with each of them.
+        let is_plain = |hook: &Hook| hook.is_unfiltered() && end.came.is_stamped();
+        let follows =
+            end.standing == Standing::Open && end.member && self.hook.as_ref().is_none_or(is_plain);
+        if follows && let Some(content) = end.came.read_next(frame) {
+            let place = end.came.place();
             self.counts.segments_received += 1;
             let Some(message) = read_message::<S>(content) else {
-                return self.reject_malformed(Origin::Stream(key));
+                return self.reject_malformed(origin);
             };
-            self.unnoted.receive(key);
-            return self.offer_message(Origin::Stream(key), peer, message, Some(content));
+            if let Some(hook) = &mut self.hook {
+                hook.receive_next(self.clock, peer, place);
+            }
+            return self.admit(origin, peer, message, Some(content));
         }
-        self.receive_stamped(key, content)
+        match self.receive_stamped(key, frame) {
+            Some((message, content)) => self.admit(origin, peer, message, Some(content)),
+            None => self.reject_malformed(origin),
+        }
     }
 
-    /// Takes in a message whose stamp says something new. Apart from what most messages take, which is to stay small
-    /// (ARCHITECTURE.md).
+    /// Decodes and notes a message whose stamp says something new, if it is one. Apart from what most messages take, which
+    /// is to stay small (ARCHITECTURE.md).
     #[inline(never)]
-    fn receive_stamped(&mut self, key: Key, content: &[u8]) -> Result<(), End> {
-        self.note_runs();
+    fn receive_stamped<'a>(&mut self, key: Key, frame: &'a [u8]) -> Option<(S::Message, &'a [u8])> {
         let end = self.streams.end(key).expect("the caller has seen it");
         let (peer, standing, member) = (end.peer, end.standing, end.member);
-        let Ok((envelope, content)) = end.came.read(content) else {
-            return self.reject_malformed(Origin::Stream(key));
-        };
+        let (envelope, content) = end.came.read(frame).ok()?;
         // What is not understood changes nothing: it may be anybody's.
-        let Some(message) = read_message::<S>(content) else {
-            return self.reject_malformed(Origin::Stream(key));
-        };
+        let message = read_message::<S>(content)?;
         if let Some(place) = &envelope.place {
             end.receiving = Some((place.incarnation, place.serial));
         }
@@ -189,7 +213,7 @@ impl<S: Service> Node<S> {
         }
         self.counts.segments_received += 1;
         self.note_receipt(Transport::Stream, peer, member, &envelope);
-        self.offer_message(Origin::Stream(key), peer, message, Some(content))
+        Some((message, content))
     }
 
     /// Takes in a datagram. One that is not of this service is dropped.
@@ -208,18 +232,18 @@ impl<S: Service> Node<S> {
         };
         let member = self.peers.contains_key(&from);
         self.note_receipt(Transport::Datagram, from, member, &envelope);
-        self.offer_message(Origin::Datagram, from, message, Some(content))
+        self.admit(Origin::Datagram, from, message, Some(content))
     }
 
-    /// Offers a message that has been noted to its handler.
-    pub(super) fn offer(
+    /// Offers a message again that was noted when it came, and then held.
+    pub(super) fn offer_again(
         &mut self,
         origin: Origin,
         from: NodeId,
         content: &[u8],
     ) -> Result<(), End> {
         match read_message::<S>(content) {
-            Some(message) => self.offer_message(origin, from, message, Some(content)),
+            Some(message) => self.admit(origin, from, message, Some(content)),
             None => self.reject_malformed(origin),
         }
     }
@@ -234,8 +258,8 @@ impl<S: Service> Node<S> {
         }
     }
 
-    /// Offers a message; `content` is how it came over the wire, if it did.
-    fn offer_message(
+    /// Asks the gate about a message, and does what it says; `content` is how the message came over the wire, if it did.
+    fn admit(
         &mut self,
         origin: Origin,
         from: NodeId,
@@ -282,7 +306,7 @@ impl<S: Service> Node<S> {
     pub(super) fn handle_own(&mut self) -> Result<(), End> {
         for _ in 0..BATCH_MAX {
             if let Some(message) = self.own.pop_front() {
-                self.offer_message(Origin::Own, self.me, message, None)?;
+                self.admit(Origin::Own, self.me, message, None)?;
             } else if let Some(peer) = self.lost.pop_front() {
                 self.disconnected(peer, "too much is queued")?;
             } else {
@@ -331,7 +355,6 @@ impl<S: Service> Node<S> {
 
     /// Resets the node: its peers are told, or find out.
     pub(super) fn reset(&mut self, notice: bool) -> Result<(), End> {
-        self.note_runs();
         let emulator = &self.emulator;
         let stale = self
             .streams
@@ -339,9 +362,10 @@ impl<S: Service> Node<S> {
         self.own.clear();
         self.lost.clear();
         self.timers = crate::runtime::timers::Timers::new();
-        let dice = self.dice();
+        let mut dice = self.dice();
         self.handled_count += 1;
-        let effects = self.run(Input::Restart, dice)?;
+        let (me, setup, local) = (self.me, &self.setup, &mut self.local);
+        let effects = live::run(me, setup, local, Input::Restart, &mut dice)?;
         self.begin_incarnation();
         self.count_event();
         self.perform(effects)?;
@@ -395,7 +419,7 @@ impl<S: Service> Node<S> {
     fn disconnected(&mut self, peer: NodeId, reason: &str) -> Result<(), End> {
         self.count_event();
         let dice = self.dice();
-        self.handle(Input::Disconnect(peer), dice, None)?;
+        self.run(Input::Disconnect(peer), dice, None)?;
         self.report(Kind::Disconnect, || lost(peer, reason));
         Ok(())
     }
@@ -406,7 +430,6 @@ impl<S: Service> Node<S> {
             return;
         };
         let (peer, end) = (end.peer, end.describe());
-        self.note_runs();
         self.streams.remove(key);
         self.close_channel(&end);
         self.break_connections(peer);
@@ -424,7 +447,7 @@ impl<S: Service> Node<S> {
         let mode = self.mode();
         let again = self.was_refused(&pending.way);
         let Some(guard) = &mut self.guard else {
-            return self.handle_event(pending, dice, None, shown);
+            return self.handle(pending, dice, None, shown);
         };
         let begun = Instant::now();
         let examined = guard.examine(&Scene {
@@ -449,11 +472,11 @@ impl<S: Service> Node<S> {
             Examined::Pass(performed) => (None, performed),
         };
         let Some(property) = property else {
-            return self.handle_event(pending, dice, performed, shown);
+            return self.handle(pending, dice, performed, shown);
         };
         match self.hold_suspected(pending, property, dice.seed, predicted) {
             Ok(()) => Ok(()),
-            Err(pending) => self.handle_event(pending, dice, performed, shown),
+            Err(pending) => self.handle(pending, dice, performed, shown),
         }
     }
 
@@ -496,7 +519,7 @@ impl<S: Service> Node<S> {
     }
 
     /// Handles an event, and tells whoever waits for it.
-    pub(super) fn handle_event(
+    pub(super) fn handle(
         &mut self,
         pending: Pending<S>,
         dice: Dice,
@@ -511,7 +534,7 @@ impl<S: Service> Node<S> {
         if let Way::Loss(key, _) = &way {
             self.give_up(*key);
         }
-        self.handle(input, dice, performed)?;
+        self.run(input, dice, performed)?;
         if let Way::Call(done) = way {
             if let Some(hook) = &mut self.hook {
                 hook.count_answered();
@@ -524,16 +547,16 @@ impl<S: Service> Node<S> {
     }
 
     /// Runs a handler, or takes over what came of running it on a copy, and performs what it asked for.
-    fn handle(
+    fn run(
         &mut self,
         input: InputOf<S>,
-        dice: Dice,
+        mut dice: Dice,
         performed: Option<Performed<S>>,
     ) -> Result<(), End> {
         self.handled_count += 1;
         self.watch_before();
         let effects = match performed {
-            None => self.run(input, dice)?,
+            None => live::run(self.me, &self.setup, &mut self.local, input, &mut dice)?,
             Some((local, effects)) => {
                 self.local = local;
                 effects
@@ -541,11 +564,6 @@ impl<S: Service> Node<S> {
         };
         self.watch_after();
         self.perform(effects)
-    }
-
-    fn run(&mut self, input: InputOf<S>, mut dice: Dice) -> Result<live::Effects<S>, End> {
-        live::run(self.me, &self.setup, &mut self.local, input, &mut dice)
-            .map_err(|Panicked(said)| End::Panicked(said))
     }
 }
 

@@ -259,7 +259,6 @@ impl<S: Service> Node<S> {
     }
 
     fn ask_neighbors(&mut self, wait: Duration) {
-        self.note_runs();
         self.holding.last_question += 1;
         let question = self.holding.last_question;
         let (me, setup, local, streams) = (self.me, &self.setup, &self.local, &self.streams);
@@ -407,9 +406,9 @@ impl<S: Service> Node<S> {
         }
         match reviewed {
             Reviewed::Run(_, performed) => {
-                self.handle_event(event.pending, dice, performed, || shown)?;
+                self.handle(event.pending, dice, performed, || shown)?;
             }
-            Reviewed::AskAgain { .. } => self.handle_event(event.pending, dice, None, || shown)?,
+            Reviewed::AskAgain { .. } => self.handle(event.pending, dice, None, || shown)?,
             Reviewed::Refuse(refusal) => {
                 self.refuse(event.pending, refusal, dice, event.since, || shown)?;
             }
@@ -440,7 +439,7 @@ impl<S: Service> Node<S> {
             if let Some(key) = pending.way.stream() {
                 self.end_postponing(key, Outcome::RefusalBreaks);
             }
-            return self.handle_event(pending, dice, None, shown);
+            return self.handle(pending, dice, None, shown);
         }
         // What is refused once more was told and counted before; that it now costs more is counted.
         match self.was_refused(&pending.way) {

@@ -14,7 +14,6 @@ use tokio::time::Instant;
 use crate::capture::{self, KEPT_MAX, Kept, Readings, StreamEnd};
 use crate::checker::path;
 use crate::hook::{self, Hook, Occurrence, Request, Verdict, kind_of};
-use crate::runtime::connection::Key;
 use crate::runtime::guard::Notice;
 use crate::runtime::node::events::{Decision, Origin};
 use crate::runtime::node::holding::Holding;
@@ -23,9 +22,9 @@ use crate::runtime::ports::PortCounts;
 use crate::runtime::report::{Kind, Ruling};
 use crate::runtime::streams::{Hold, Streams, Waiting};
 use crate::runtime::wire::NO_STAMP;
+use scry_checkpoint::Time;
 use scry_checkpoint::channel::Lane;
 use scry_checkpoint::recorder::Capture;
-use scry_checkpoint::{Messages, Time};
 use scry_engine::model::handler::Local;
 use scry_engine::model::live;
 use scry_engine::panics::{Panicked, caught};
@@ -42,63 +41,6 @@ pub(super) struct Held {
     origin: Origin,
     from: NodeId,
     content: Vec<u8>,
-}
-
-/// Messages on connections that the hook does not know of: their stamps follow from the one before, so there was nothing
-/// to ask it. It learns of them before it does anything that a checkpoint could come of, or is told anything else.
-#[derive(Debug, Default)]
-pub(super) struct Unnoted {
-    /// A connection and how many came on it.
-    received: (Key, u32),
-    /// The connection on which the next message may go out unnoted, until when, and while the past is still this one: one
-    /// just did with a stamp.
-    sending: Option<(Key, Time, u64)>,
-    /// What went out on it since.
-    sent: Messages,
-}
-
-/// With so many messages or bytes unnoted, or after so long, the next message is the hook's to stamp: it may acknowledge
-/// what came, and limits what is kept.
-const SENT_MAX: usize = 64;
-const SENT_BYTES: usize = 16 << 10;
-const SENT_MS: u64 = 20;
-
-impl Unnoted {
-    /// Tells whether a message of a connection may come unnoted.
-    #[inline]
-    pub(super) fn may_receive(&self, key: Key) -> bool {
-        self.received.0 == key || self.received.1 == 0
-    }
-
-    /// Notes that a message came.
-    #[inline]
-    pub(super) fn receive(&mut self, key: Key) {
-        self.received = (key, self.received.1 + 1);
-    }
-
-    /// Begins a run of messages, after one with a stamp.
-    pub(super) fn begin_to_send(&mut self, now: Time, key: Key, past_version: u64) {
-        debug_assert!(self.sent.is_empty());
-        self.sending = Some((key, now.after_millis(SENT_MS), past_version));
-    }
-
-    /// Tells whether a message may go out with a stamp that follows from the one before.
-    #[inline]
-    pub(super) fn may_send(&self, now: Time, key: Key, past_version: u64) -> bool {
-        self.sending.is_some_and(|(sending, until, version)| {
-            sending == key && now < until && version == past_version
-        }) && self.sent.len() < SENT_MAX
-            && self.sent.bytes_len() < SENT_BYTES
-    }
-
-    /// Notes a message that goes out, and returns it; `None` if it is too long for that.
-    #[inline]
-    pub(super) fn send<E>(
-        &mut self,
-        encode: impl FnOnce(&mut Vec<u8>) -> Result<(), E>,
-    ) -> Result<Option<&[u8]>, E> {
-        self.sent.push_with(encode)
-    }
 }
 
 impl<S: Service> Node<S> {
@@ -148,7 +90,6 @@ impl<S: Service> Node<S> {
         if !self.hook.as_ref().is_some_and(|hook| hook.is_turn_due(now)) {
             return Ok(());
         }
-        self.note_runs();
         self.pass_on_notices();
         self.tell_port_limits();
         let (me, setup, local, streams) = (self.me, &self.setup, &self.local, &self.streams);
@@ -287,7 +228,6 @@ impl<S: Service> Node<S> {
         member: bool,
         envelope: &Envelope,
     ) {
-        self.note_runs();
         if !member {
             if let Some(hook) = &mut self.hook {
                 hook.receive_from_stranger(from, envelope);
@@ -335,33 +275,6 @@ impl<S: Service> Node<S> {
         }
     }
 
-    /// Tells the hook of the messages it does not know of.
-    pub(super) fn note_runs(&mut self) {
-        let Unnoted {
-            sending,
-            sent,
-            received,
-        } = &mut self.unnoted;
-        let (key, count) = std::mem::take(received);
-        if count > 0
-            && let Some(hook) = &mut self.hook
-            && let Some(end) = self.streams.end(key)
-        {
-            let last = end.came.place();
-            hook.receive_run(self.clock, end.peer, Transport::Stream, last, count);
-        }
-        if let Some((key, ..)) = sending.take()
-            && !sent.is_empty()
-        {
-            if let Some(hook) = &mut self.hook
-                && let Some(end) = self.streams.end(key)
-            {
-                hook.sent_run(self.clock, end.peer, Lane::Stream(end.sending), sent);
-            }
-            sent.clear();
-        }
-    }
-
     /// Counts an event that no filter can stop.
     pub(super) fn count_event(&mut self) {
         if let Some(hook) = &mut self.hook {
@@ -369,7 +282,7 @@ impl<S: Service> Node<S> {
         }
     }
 
-    /// CheckSettings on a message; `content` is how it came over the wire, if it did. One that is offered `again` is no other event.
+    /// Rules on a message; `content` is how it came over the wire, if it did. One that is offered `again` is no other event.
     pub(super) fn rule_on_message(
         &mut self,
         from: NodeId,
@@ -386,11 +299,6 @@ impl<S: Service> Node<S> {
             }
             return Decision::RUN;
         }
-        // A filter that blocks too much is found by how many messages there were.
-        self.note_runs();
-        let Some(hook) = &mut self.hook else {
-            return Decision::RUN;
-        };
         let content = || match content {
             Some(content) => content.to_vec(),
             None => messagepack::to_vec(message).unwrap_or_default(),
@@ -428,10 +336,8 @@ impl<S: Service> Node<S> {
         }))
     }
 
-    /// CheckSettings on the news that the connections with a peer are lost.
+    /// Rules on the news that the connections with a peer are lost.
     pub(super) fn rule_on_disconnect(&mut self, peer: NodeId, again: bool) -> Decision {
-        // The hook may end filters by what it knows of the peer's messages.
-        self.note_runs();
         let Some(hook) = &mut self.hook else {
             return Decision::RUN;
         };
@@ -473,7 +379,7 @@ impl<S: Service> Node<S> {
         self.held = kept;
         let freed: Vec<Held> = freed;
         for held in freed {
-            self.offer(held.origin, held.from, &held.content)?;
+            self.offer_again(held.origin, held.from, &held.content)?;
             self.handle_own()?;
         }
         for key in self.streams.release(filter) {
@@ -538,8 +444,7 @@ impl<S: Service> Node<S> {
                     hook.note_change();
                 }
                 let (handling, effects) =
-                    live::predict(self.me, &self.setup, &mut self.local, &prediction, dice)
-                        .map_err(|Panicked(said)| End::Panicked(said))?;
+                    live::predict(self.me, &self.setup, &mut self.local, &prediction, dice)?;
                 self.perform(effects)?;
                 handling
             }
