@@ -3,7 +3,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`strategy`], [`limits`], [`report`] | what is asked of a search and what it answers |
-//! | `exhaustive`, `consequence`, `portfolio`, `depth_first`, `random_walk`, `walk` | the strategies, each with its entry in the list |
+//! | `exhaustive`, `consequence`, `portfolio`, `local`, `depth_first`, `random_walk`, `walk` | the strategies, each with its entry in the list |
 //! | `breadth` | breadth-first search, the engine's inner loop, on which the first two stand |
 //! | `liveness` | what must come again and again: states are alive, dead or not decided |
 //! | `confirm` | every finding replayed on plain values, and laid out in time |
@@ -27,6 +27,7 @@ mod visited;
 mod consequence;
 mod depth_first;
 mod exhaustive;
+mod local;
 mod portfolio;
 mod random_walk;
 mod walk;
@@ -35,6 +36,7 @@ static STRATEGIES: &[&Entry] = &[
     &exhaustive::ENTRY,
     &consequence::ENTRY,
     &portfolio::ENTRY,
+    &local::ENTRY,
     &depth_first::ENTRY,
     &random_walk::ENTRY,
     &walk::ENTRY,
@@ -403,6 +405,7 @@ impl<S: Service> Search<S> {
             goals,
             goal_bytes,
             suspected,
+            tallies: self.walk.tallies(),
         }
     }
 }

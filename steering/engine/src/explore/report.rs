@@ -52,6 +52,8 @@ pub struct Report<S: Service> {
     pub goal_bytes: u64,
     /// States from which walks did not reach what an `eventually` property asks for. It is not proved that none does.
     pub suspected: Vec<Suspicion<S>>,
+    /// What else the strategy counted, by name.
+    pub tallies: Vec<(&'static str, u64)>,
 }
 
 /// A state from which walks did not reach what an `eventually` property asks for.

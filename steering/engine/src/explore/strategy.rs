@@ -125,6 +125,11 @@ pub trait Walk: fmt::Debug + Send {
         None
     }
 
+    /// Returns what else it counted, by name.
+    fn tallies(&self) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
+
     /// Tells whether it has looked where it promises to look, and goes on beyond that only because there is time left.
     fn has_covered(&self) -> bool {
         false

@@ -1,5 +1,7 @@
 //! Properties, judged once per what they depend on: a local state, a pair of projections, a tuple of projections.
 
+mod classes;
+
 use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
 use scry_protocol::NodeId;
@@ -11,6 +13,8 @@ use crate::property::{
     Judge, JudgeAll, JudgePair, Judgement, Kind, Project, Projection, Property, Scope, Shape, View,
 };
 use crate::service::Service;
+
+pub use classes::Reads;
 
 /// The property every service has: its handlers do not panic.
 pub const PANIC_PROPERTY: &str = "no handler panics";

@@ -17,7 +17,7 @@ use crate::context::Effect;
 use crate::interned::content::fingerprint_of;
 use crate::interned::id::{CallId, LocalId, MessageId, PlainId, TimerId, TossesId};
 use crate::interned::intern::Interner;
-use crate::interned::judge::{Finding, Goal, Judges, Seen, Unjudged};
+use crate::interned::judge::{Finding, Goal, Judges, Reads, Seen, Unjudged};
 use crate::model::event::{Event, EventOf, Input};
 use crate::model::handler::{self, Local, Tosses};
 use crate::model::simulation::Simulation;
@@ -81,6 +81,11 @@ pub trait Referee {
     fn judge_goals(&mut self, locals: &[LocalId]) -> Vec<Judgement>;
     /// Lists what is wrong in a state: everything, or only what involves the node at one position.
     fn findings(&mut self, locals: &[LocalId], changed: Option<usize>) -> Vec<Finding>;
+    /// Tells how many nodes each property looks at, that about panics last.
+    fn reads(&self) -> Vec<Reads>;
+    /// Returns the class of a local state for a property: what is of one class at one node is judged alike, whatever the
+    /// others are. `None` if the node has no part in a violation.
+    fn class(&mut self, property: usize, local: LocalId) -> Option<u32>;
 }
 
 /// Knows the filters in force, in ids.
@@ -374,6 +379,16 @@ impl<S: Service> Referee for Typed<S> {
         let (locals, plains, setups) = (&self.locals, &self.plains, &self.setups);
         self.judges
             .findings(ids, changed, |id| view(locals, plains, setups, id))
+    }
+
+    fn reads(&self) -> Vec<Reads> {
+        self.judges.reads()
+    }
+
+    fn class(&mut self, property: usize, local: LocalId) -> Option<u32> {
+        let (locals, plains, setups) = (&self.locals, &self.plains, &self.setups);
+        self.judges
+            .class(property, local, |id| view(locals, plains, setups, id))
     }
 }
 

@@ -3,6 +3,8 @@
 //! Filling the tables needs `&mut World`; a search reads them through `&World` from as many threads as it likes, and
 //! comes back with what it did not find.
 
+mod reactions;
+
 use scry_protocol::NodeId;
 use scry_protocol::filter::Action;
 
@@ -23,6 +25,8 @@ use crate::model::simulation::{Node, Simulation};
 use crate::property::{Judgement, Property};
 use crate::service::Service;
 
+pub(crate) use reactions::Posted;
+
 /// One word of a global state, spelled out.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 struct NodeState {
@@ -41,6 +45,16 @@ struct Label {
 
 /// A step by node, event and how the dice fell.
 pub(crate) type StepName = (u16, EventId, Option<TossesId>);
+/// One way an event can end at a node.
+#[derive(Debug)]
+struct Happened {
+    /// How the dice fell, if a handler ran.
+    tosses: Option<TossesId>,
+    local: LocalId,
+    links: Links,
+    inbox: Inbox<MessageId>,
+    parcels: network::Parcels<MessageId>,
+}
 
 type BundleParts = (NodeId, Vec<Parcel<MessageId>>);
 
@@ -363,17 +377,32 @@ impl<T: Transitions + ?Sized> World<T> {
 
     /// Lists what can happen at a node state: what the network brings, and what the node does by itself.
     fn events_at(&mut self, state: &NodeState) -> (Vec<EventIds>, Vec<EventIds>) {
-        if self.transitions.is_over(state.local) {
-            return (Vec::new(), Vec::new());
-        }
-        let me = self.members[state.position as usize];
-        let (links, inbox) = (
-            self.links.value(state.links),
-            self.inboxes.value(state.inbox),
+        let events = self.events_with(
+            state.position as usize,
+            state.local,
+            state.links,
+            state.inbox,
         );
+        events.into_iter().partition(|event| !event.is_internal())
+    }
+
+    /// Lists what can happen at a node with these connections and this inbox.
+    fn events_with(
+        &mut self,
+        position: usize,
+        local: LocalId,
+        links: LinksId,
+        inbox: InboxId,
+    ) -> Vec<EventIds> {
+        if self.transitions.is_over(local) {
+            return Vec::new();
+        }
+        let me = self.members[position];
+        let (links, inbox) = (self.links.value(links), self.inboxes.value(inbox));
         let mut events = network::arrivals(me, links, inbox);
         if links.is_down() {
-            return (events, vec![Event::Start]);
+            events.push(Event::Start);
+            return events;
         }
         let mut faults = network::network_faults(links, inbox);
         faults.extend([
@@ -381,61 +410,77 @@ impl<T: Transitions + ?Sized> World<T> {
             Event::Reset { notice: false },
             Event::Stop,
         ]);
-        events.extend(
-            self.transitions
-                .timers(state.local)
-                .into_iter()
-                .map(Event::Timer),
-        );
-        events.extend(
-            self.transitions
-                .calls(state.local)
-                .into_iter()
-                .map(Event::Call),
-        );
+        let timers = self.transitions.timers(local);
+        events.extend(timers.into_iter().map(Event::Timer));
+        let calls = self.transitions.calls(local);
+        events.extend(calls.into_iter().map(Event::Call));
         let allowances = &self.tables.allowances;
-        events.extend(
-            faults
-                .into_iter()
-                .filter(|event| event.fault().is_some_and(|fault| allowances.allows(fault))),
-        );
-        events.into_iter().partition(|event| !event.is_internal())
+        let allowed = |event: &EventIds| event.fault().is_some_and(|it| allowances.allows(it));
+        events.extend(faults.into_iter().filter(allowed));
+        events
     }
 
     fn add_successors(&mut self, word: u32, state: &NodeState, event: EventIds) {
-        let me = self.members[state.position as usize];
-        let mut links = self.links.value(state.links).clone();
-        let mut inbox = self.inboxes.value(state.inbox).clone();
-        let filtered = self.transitions.filtered(state.local, &event);
+        let links = self.links.value(state.links).clone();
+        let inbox = self.inboxes.value(state.inbox).clone();
+        let position = state.position as usize;
+        let all = self.happen(position, state.local, links, inbox, &event);
+        if all.is_empty() {
+            return;
+        }
+        let event = self.events.intern(event);
+        for after in all {
+            let label = Label {
+                event,
+                tosses: after.tosses,
+            };
+            self.add_successor(
+                word,
+                state,
+                label,
+                after.local,
+                after.links,
+                after.inbox,
+                after.parcels,
+            );
+        }
+    }
+
+    /// Returns every way a listed event can end at a node with these connections and this inbox, if it has an effect at all.
+    fn happen(
+        &mut self,
+        position: usize,
+        local: LocalId,
+        mut links: Links,
+        mut inbox: Inbox<MessageId>,
+        event: &EventIds,
+    ) -> Vec<Happened> {
+        let me = self.members[position];
+        let filtered = self.transitions.filtered(local, event);
         let (parcels, input) = match filtered {
             None => {
-                let parcels = network::before_handler(me, &mut links, &mut inbox, &event)
+                let parcels = network::before_handler(me, &mut links, &mut inbox, event)
                     .expect("an event that is listed can happen");
                 (parcels, event.input())
             }
             Some(action) => {
-                match network::under_filter(me, &mut links, &mut inbox, &event, action) {
+                match network::under_filter(me, &mut links, &mut inbox, event, action) {
                     Some((parcels, lost)) => (parcels, lost.map(Input::Disconnect)),
-                    None => return,
+                    None => return Vec::new(),
                 }
             }
         };
-        let event_id = self.events.intern(event.clone());
         let Some(input) = input else {
-            return self.add_successor(
-                word,
-                state,
-                Label {
-                    event: event_id,
-                    tosses: None,
-                },
-                state.local,
+            return vec![Happened {
+                tosses: None,
+                local,
                 links,
                 inbox,
                 parcels,
-            );
+            }];
         };
-        for ended in self.transitions.outcomes(state.local, &input) {
+        let mut all = Vec::new();
+        for ended in self.transitions.outcomes(local, &input) {
             let (mut links_after, mut inbox_after) = (links.clone(), inbox.clone());
             let (transitions, members) = (&self.transitions, &self.members);
             let mut left = parcels.clone();
@@ -448,32 +493,27 @@ impl<T: Transitions + ?Sized> World<T> {
                 |to| members.binary_search(&to).is_ok(),
                 |peer| {
                     let lost = EventIds::Break { peer };
-                    transitions.filtered(state.local, &lost) == Some(Action::Postpone)
+                    transitions.filtered(local, &lost) == Some(Action::Postpone)
                 },
             ));
             // A datagram that has no effect now may have one later: it stays on its way (the rule of `peers/`).
             let idle = filtered.is_none()
                 && matches!(event, Event::Deliver { .. })
                 && left.is_empty()
-                && ended.local == state.local
+                && ended.local == local
                 && links_after == links
                 && inbox_after == inbox;
             if !idle {
-                let label = Label {
-                    event: event_id,
+                all.push(Happened {
                     tosses: Some(ended.tosses),
-                };
-                self.add_successor(
-                    word,
-                    state,
-                    label,
-                    ended.local,
-                    links_after,
-                    inbox_after,
-                    left,
-                );
+                    local: ended.local,
+                    links: links_after,
+                    inbox: inbox_after,
+                    parcels: left,
+                });
             }
         }
+        all
     }
 
     #[expect(

@@ -251,6 +251,34 @@ impl<M: Clone + Ord> Inbox<M> {
         }
     }
 
+    /// Lists what waits on connections as it was put there, in order for each connection.
+    pub fn parcels(&self) -> Vec<(NodeId, Parcel<M>)> {
+        let mut parcels = Vec::new();
+        for (from, connection, segments) in &self.channels {
+            let connection = *connection;
+            parcels.extend(segments.iter().map(|segment| match segment {
+                Segment::Message { first, message } => {
+                    let (first, message) = (*first, message.clone());
+                    let segment = Parcel::Segment {
+                        connection,
+                        first,
+                        message,
+                    };
+                    (*from, segment)
+                }
+                Segment::Close => (*from, Parcel::Close(connection)),
+            }));
+        }
+        let notices = self.notices.iter();
+        parcels.extend(notices.map(|&(from, connection)| (from, Parcel::Notice(connection))));
+        parcels
+    }
+
+    /// Takes the datagrams out: sender, message, how many equal ones.
+    pub fn take_datagrams(&mut self) -> Vec<(NodeId, M, u32)> {
+        std::mem::take(&mut self.datagrams)
+    }
+
     /// Tells whether nothing is on its way.
     pub fn is_empty(&self) -> bool {
         self.datagrams.is_empty() && self.channels.is_empty() && self.notices.is_empty()

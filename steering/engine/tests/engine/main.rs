@@ -5,6 +5,7 @@ mod cycles;
 mod differential;
 mod limits;
 mod liveness;
+mod local;
 mod network;
 mod peers_defects;
 mod random_walk;
