@@ -183,7 +183,7 @@ impl Default for Options {
             check_deadline_ms: 50,
             surroundings_age_ms_max: 30_000,
             hold_ms_max: 20,
-            time_share_per_mille: 30,
+            time_share_per_mille: 20,
             records_waiting_max: 10_000,
         }
     }

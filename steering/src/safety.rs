@@ -49,7 +49,7 @@ use crate::runtime::guard::{Asked, Examined, Guard, Meanwhile, Notice, Refusal, 
 use crate::safety::auditor::{Audited, Auditor, Copied, TRIAL_MAX};
 use crate::safety::limit::{Allowance, VetoCounts};
 use crate::safety::patience::Patience;
-use crate::safety::share::Share;
+use crate::safety::share::{Share, Watch};
 use crate::safety::trial::{Accusation, How, Trouble, Verdict, What};
 use crate::safety::trials::{Case, Trials, Tried};
 use scry_checkpoint::Time;
@@ -188,6 +188,7 @@ impl<S: Service> SafetyCheck<S> {
         self.give_up_stuck();
         match &self.auditor {
             Some(auditor) if auditor.is_free() => auditor.attempt(Copied {
+                passed_over: self.unchecked_count,
                 setup: scene.setup.clone(),
                 local: scene.local.clone(),
                 input: scene.input.clone(),
@@ -250,7 +251,7 @@ impl<S: Service> SafetyCheck<S> {
 
     /// Tries an event in its way, within the share of time; `None` if it may not be tried, or could not be.
     fn attempt(&mut self, scene: &Scene<'_, S>, decisive: bool) -> Option<Tried<S>> {
-        if self.trials.retire_stale() && !std::mem::replace(&mut self.stale_told, true) {
+        if self.trials.retire_stale(scene.at) && !std::mem::replace(&mut self.stale_told, true) {
             let detail = "nothing was heard of them for too long".to_owned();
             self.fail(Failure::SurroundingsStale, detail);
         }
@@ -279,12 +280,33 @@ impl<S: Service> SafetyCheck<S> {
             dice: scene.dice,
             standing: self.trials.standing(scene.past),
         };
-        let begun = Instant::now();
-        let tried = self.trials.attempt(how, &case);
-        self.share.spend_on_trial(how, begun.elapsed());
+        let tried = self.trials.attempt(how, &case, scene.at);
+        self.share.spend_on_trial(how, scene.at.elapsed());
         let troubles = self.trials.take_troubles();
         self.tell_troubles(troubles);
         Some(tried)
+    }
+
+    /// Looks at the node with those properties that look at several, within the time there is for that.
+    #[inline]
+    fn watch<R>(
+        &mut self,
+        now: Time,
+        look: impl FnOnce(&mut dyn Iterator<Item = &Property<S>>, NodeId) -> R,
+    ) -> Option<R> {
+        self.share.earn(now);
+        let begun = match self.share.watch() {
+            Watch::Not => return None,
+            Watch::Unmeasured => None,
+            Watch::Measured => Some(Instant::now()),
+        };
+        let all = self.trials.properties().iter();
+        let mut properties = all.filter(|it| !matches!(it.shape(), Shape::Node(_)));
+        let read = in_silence(|| caught(|| look(&mut properties, self.me)));
+        if let Some(begun) = begun {
+            self.share.learn_watch(begun.elapsed());
+        }
+        read.ok()
     }
 
     /// Tells whether the neighbors could say more about an event that is accused and not proved guilty.
@@ -336,7 +358,10 @@ impl<S: Service> SafetyCheck<S> {
 
     /// Suspects an event that seems harmless if one of its kind was refused lately.
     fn look_where_one_was_guilty(&self, scene: &Scene<'_, S>) -> Weighed {
-        let guilty = self.patience.was_guilty(Instant::now(), &kind(scene.input));
+        if self.patience.knows_none_guilty() {
+            return Weighed::Nothing;
+        }
+        let guilty = self.patience.was_guilty(scene.at, &kind(scene.input));
         let steered = guilty.filter(|it| self.mode_of(it, scene.mode) == Mode::Steer);
         steered.map_or(Weighed::Nothing, |it| Weighed::Suspect(it.to_owned()))
     }
@@ -516,7 +541,6 @@ impl<S: Service> Guard<S> for SafetyCheck<S> {
             self.look_on(scene);
             return Examined::Pass(None);
         }
-        let begun = Instant::now();
         let (verdict, performed) = match self.attempt(scene, false) {
             Some(Ok(tried)) => tried,
             Some(Err((failure, detail))) => {
@@ -529,7 +553,7 @@ impl<S: Service> Guard<S> for SafetyCheck<S> {
             }
             None => return Examined::Pass(None),
         };
-        match self.weigh(scene, verdict, begun) {
+        match self.weigh(scene, verdict, scene.at) {
             Weighed::Nothing => Examined::Pass(performed),
             Weighed::Suspect(property) => Examined::Suspect { property },
             Weighed::Guilty(accusation) => {
@@ -620,24 +644,30 @@ impl<S: Service> Guard<S> for SafetyCheck<S> {
         if !self.trials.looks_at_neighbors() {
             return Some(Vec::new());
         }
-        self.share.earn(now);
-        if !self.share.is_left() {
-            return None;
+        self.watch(now, |properties, me| {
+            let view = view_of(me, local);
+            properties.map(|it| it.read(&view)).collect()
+        })
+    }
+
+    #[inline]
+    fn is_unchanged(&mut self, now: Time, local: &Local<S>, before: &[Option<Projection>]) -> bool {
+        if self.trials.is_idle() {
+            return false;
         }
-        let begun = Instant::now();
-        let view = View {
-            id: self.me,
-            state: &local.service,
-            timers: &local.timers,
-        };
-        let properties = self.trials.properties().iter();
-        let projections = properties.filter_map(|property| match property.shape() {
-            Shape::Node(_) => None,
-            Shape::Pair(project, _) | Shape::Global(project, _) => Some(project(&view)),
+        if !self.trials.looks_at_neighbors() {
+            return true;
+        }
+        let same = self.watch(now, |properties, me| {
+            let view = view_of(me, local);
+            let mut before = before.iter();
+            let mut same = properties.map(|it| {
+                let before = before.next();
+                before.is_some_and(|before| it.reads_same(&view, before.as_ref()))
+            });
+            same.all(|same| same)
         });
-        let read = in_silence(|| caught(|| projections.collect()));
-        self.share.spend(begun.elapsed());
-        read.ok()
+        same.unwrap_or(false)
     }
 
     fn is_shared(&self, property: &str) -> bool {
@@ -655,6 +685,11 @@ impl<S: Service> Guard<S> for SafetyCheck<S> {
             Request::Surroundings(surroundings) => self.set_surroundings(surroundings),
             Request::Predicted(_) | Request::Ended(_) => {}
         }
+    }
+
+    fn has_notice(&self) -> bool {
+        let found = |auditor: &Auditor<S>| auditor.has_found();
+        !self.notices.is_empty() || self.auditor.as_ref().is_some_and(found)
     }
 
     fn poll_notice(&mut self) -> Option<Notice> {
@@ -691,6 +726,14 @@ impl Refusal {
             explanation: String::new(),
             hold: true,
         }
+    }
+}
+
+fn view_of<S: Service>(id: NodeId, local: &Local<S>) -> View<'_, S> {
+    View {
+        id,
+        state: &local.service,
+        timers: &local.timers,
     }
 }
 

@@ -3,7 +3,7 @@
 //! defaults, in `audit` and in `steer`; the others say what the check would cost if it copied the node in another way.
 //!
 //! `cargo bench -p scry-agent --bench runtime`, with `-- --json` for machines, `-- --blocks N` for more or fewer blocks,
-//! and `-- --setting steer/clone` for one setting.
+//! `-- --setting steer/clone` for one setting, and `-- --row TCP/32` for one row of each.
 //! A turn is a few thousand echoes through a pair of nodes with hook and agent, as many through one without, and as many
 //! through another without; what is compared are parts of one turn, since the machine may be slower a second later. Where
 //! its memory lies makes a pair a few percent faster or slower for all its incarnation, so each block of turns has pairs of its
@@ -77,22 +77,26 @@ fn main() -> anyhow::Result<()> {
         .enable_all()
         .build()?;
     let progress = std::io::stderr().is_terminal();
-    let wanted = arguments
-        .iter()
-        .position(|argument| argument == "--setting");
-    let wanted = wanted.and_then(|at| arguments.get(at + 1)).cloned();
-    let is_wanted = |setting: &Setting| match &wanted {
+    let value_of = |name: &str| {
+        let at = arguments.iter().position(|argument| argument == name)?;
+        arguments.get(at + 1)
+    };
+    let is_wanted = |setting: &Setting| match value_of("--setting") {
         Some(name) => *name == setting.name(),
         None => !test || setting.isolate == "speculator",
     };
-    let settings: Vec<Setting> = SETTINGS.into_iter().filter(is_wanted).collect();
-    if settings.is_empty() {
-        bail!("there is no such setting; try `steer/clone`");
+    let is_row_wanted = |(way, window, _): &(Way, u32, u32)| {
+        value_of("--row").is_none_or(|name| *name == format!("{}/{window}", way.name()))
+    };
+    let settings = SETTINGS.into_iter().filter(is_wanted);
+    let all: Vec<(Setting, (Way, u32, u32))> = settings
+        .flat_map(|setting| ROWS.map(|row| (setting, row)))
+        .filter(|(_, row)| is_row_wanted(row))
+        .collect();
+    if all.is_empty() {
+        bail!("there is no such setting or row; try `--setting steer/clone` or `--row TCP/32`");
     }
     let mut rows = Vec::new();
-    let all = settings
-        .into_iter()
-        .flat_map(|setting| ROWS.map(|row| (setting, row)));
     for (setting, (way, window, rounds)) in all {
         let rounds = if test { rounds / 20 } else { rounds };
         let mut taken = Vec::new();

@@ -250,7 +250,7 @@ sections! {
         hold_ms: u64 = 20,
         /// How many thousandths of its time the service may wait for the check, and a sixth of that for `speculator` and `fork`;
         /// beyond, events are tried on a clone, or not at all.
-        time_share_per_mille: u32 = 30,
+        time_share_per_mille: u32 = 20,
     }
 
     /// `[log]`

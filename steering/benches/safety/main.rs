@@ -145,6 +145,7 @@ fn checked(subject: &Subject, form: Isolate, rounds: usize, pause: Duration) -> 
         let examined = check.examine(&Scene {
             mode: Mode::Steer,
             now: Time::from_millis(round as u64),
+            at: Instant::now(),
             setup: &subject.setup,
             local: &local,
             input,

@@ -79,6 +79,8 @@ pub struct Property<S: Service> {
     explain: Option<Explain<S>>,
     apart: Option<TellApart<S>>,
     limit: Option<Arc<StepLimit>>,
+    /// Compares what it reads of a node with what it read before, for those that can do so without making a value of it.
+    unchanged: Option<Unchanged<S>>,
 }
 
 /// How a property looks at a state, which decides how its judgements are remembered.
@@ -95,6 +97,8 @@ pub enum Shape<S: Service> {
 pub type Judge<S> = Arc<dyn Fn(&View<'_, S>) -> Judgement + Send + Sync>;
 /// Reads from one node the value a property depends on; `None` if the node cannot take part in a violation.
 pub type Project<S> = Arc<dyn Fn(&View<'_, S>) -> Option<Projection> + Send + Sync>;
+/// Tells whether a property reads of a node what it read before.
+type Unchanged<S> = Arc<dyn Fn(&View<'_, S>, Option<&Projection>) -> bool + Send + Sync>;
 /// Judges the projections of two nodes.
 pub type JudgePair =
     Arc<dyn Fn((NodeId, &Projection), (NodeId, &Projection)) -> Judgement + Send + Sync>;
@@ -132,13 +136,10 @@ impl<S: Service> Property<S> {
         let judge: JudgePair = Arc::new(move |(a, left), (b, right)| {
             relate((a, left.expect_value()), (b, right.expect_value())).into()
         });
-        Self::of_shape(
-            name,
-            Shape::Pair(
-                Arc::new(move |view| project(view).map(Projection::new)),
-                judge,
-            ),
-        )
+        let (project, unchanged) = both_ways(project);
+        let mut property = Self::of_shape(name, Shape::Pair(project, judge));
+        property.unchanged = Some(unchanged);
+        property
     }
 
     /// A property of all nodes together. A node whose projection is `None` is not shown to `judge`.
@@ -170,13 +171,10 @@ impl<S: Service> Property<S> {
                 .collect();
             judge(scope, &values)
         });
-        Self::of_shape(
-            name,
-            Shape::Global(
-                Arc::new(move |view| project(view).map(Projection::new)),
-                judge,
-            ),
-        )
+        let (project, unchanged) = both_ways(project);
+        let mut property = Self::of_shape(name, Shape::Global(project, judge));
+        property.unchanged = Some(unchanged);
+        property
     }
 
     /// A property given by its parts, for compilers of property languages.
@@ -187,6 +185,7 @@ impl<S: Service> Property<S> {
             explain: None,
             apart: None,
             limit: None,
+            unchanged: None,
         }
     }
 
@@ -287,6 +286,8 @@ impl<S: Service> Property<S> {
             explain,
             apart,
             limit: self.limit,
+            // It would look at the state unguarded.
+            unchanged: None,
         }
     }
 
@@ -298,6 +299,23 @@ impl<S: Service> Property<S> {
     /// Returns the shape.
     pub fn shape(&self) -> &Shape<S> {
         &self.shape
+    }
+
+    /// Returns what it reads of a node for others to be judged with; nothing if it looks at one node at a time.
+    pub fn read(&self, view: &View<'_, S>) -> Option<Projection> {
+        match &self.shape {
+            Shape::Node(_) => None,
+            Shape::Pair(project, _) | Shape::Global(project, _) => project(view),
+        }
+    }
+
+    /// Tells whether it [reads](Self::read) of a node what it read before. Cheaper than to read and compare.
+    #[inline]
+    pub fn reads_same(&self, view: &View<'_, S>, before: Option<&Projection>) -> bool {
+        match &self.unchanged {
+            Some(unchanged) => unchanged(view, before),
+            None => self.read(view).as_ref() == before,
+        }
     }
 
     /// Says what is wrong in a whole state that violates it, if it can.
@@ -425,6 +443,22 @@ impl Panics {
     }
 }
 
+/// Returns what makes a projection of a node, and what compares a node with one.
+fn both_ways<S: Service, P: Eq + Hash + Send + Sync + 'static>(
+    project: impl Fn(&View<'_, S>) -> Option<P> + Send + Sync + 'static,
+) -> (Project<S>, Unchanged<S>) {
+    let project = Arc::new(project);
+    let same = Arc::clone(&project);
+    let unchanged: Unchanged<S> = Arc::new(move |view, before| {
+        let before = before.map(Projection::expect_value::<P>);
+        same(view).as_ref() == before
+    });
+    (
+        Arc::new(move |view| project(view).map(Projection::new)),
+        unchanged,
+    )
+}
+
 fn projections<S: Service>(
     views: &[View<'_, S>],
     project: &Project<S>,
@@ -511,6 +545,7 @@ impl<S: Service> Clone for Property<S> {
             explain: self.explain.clone(),
             apart: self.apart.clone(),
             limit: self.limit.clone(),
+            unchanged: self.unchanged.clone(),
         }
     }
 }

@@ -20,8 +20,10 @@ use scry_engine::service::Service;
 pub struct Scene<'a, S: Service> {
     /// How much may be done about it.
     pub mode: Mode,
-    /// When it is.
+    /// When it is, for the hook.
     pub now: Time,
+    /// When it is, to measure by: a clock that was looked at for another reason, a moment ago.
+    pub at: Instant,
     /// The node's settings.
     pub setup: &'a S::Setup,
     /// The node before the event.
@@ -141,6 +143,12 @@ pub trait Guard<S: Service>: Send {
         None
     }
 
+    /// Tells whether [`projections`](Self::projections) would be what they were before, as far as that is known.
+    fn is_unchanged(&mut self, now: Time, local: &Local<S>, before: &[Option<Projection>]) -> bool {
+        self.projections(now, local)
+            .is_some_and(|after| after == before)
+    }
+
     /// Tells whether a property is about several nodes, so that neighbors have a say in it.
     fn is_shared(&self, property: &str) -> bool {
         let _ = property;
@@ -157,7 +165,13 @@ pub trait Guard<S: Service>: Send {
         let _ = request;
     }
 
-    /// Returns what the agent should know, until there is nothing more. Asked after every examination.
+    /// Tells whether there may be something for the agent that should not wait. Asked after every examination, so it has to be
+    /// cheap; what it leaves out is asked for once a second.
+    fn has_notice(&self) -> bool {
+        true
+    }
+
+    /// Returns what the agent should know, until there is nothing more.
     fn poll_notice(&mut self) -> Option<Notice> {
         None
     }

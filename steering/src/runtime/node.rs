@@ -227,6 +227,8 @@ struct Node<S: Service> {
     counts: Counts,
     seed: u64,
     events_count: u64,
+    /// When the last event got its dice: looking at the clock again would cost more than the rest of what most events take.
+    dice_thrown: Instant,
     /// Handlers that ran.
     handled_count: u64,
     /// Events that the guard suspects.
@@ -299,6 +301,7 @@ impl<S: Service> Node<S> {
             counts: Counts::default(),
             seed,
             events_count: 1,
+            dice_thrown: begun,
             handled_count: 0,
             holding: Holding::default(),
             postponed: Postponed::new(options.late_max),
@@ -536,7 +539,8 @@ impl<S: Service> Node<S> {
     fn dice(&mut self) -> Dice {
         self.events_count += 1;
         let seed = mix(self.seed ^ mix(self.events_count));
-        let now = self.stamps.stamp(Instant::now());
+        self.dice_thrown = Instant::now();
+        let now = self.stamps.stamp(self.dice_thrown);
         Dice::new(seed, now, self.local.ticks)
     }
 }

@@ -1,7 +1,8 @@
 //! The check in audit: beside the event path, so that no event waits for it.
 //!
 //! A thread of its own tries copies of events while the real ones run. It takes one at a time and rests after each for many
-//! times as long as the trial took; what comes meanwhile is not looked at, and counted.
+//! times as long as the trial took; what comes meanwhile is not looked at, and counted. Where that is very much, it rests
+//! for longer.
 //!
 //! On clones the service's own code runs in that thread, and a thread cannot be ended. One that does not come back is given
 //! up: it may use what processor time nobody else wants, and nobody waits for it.
@@ -32,6 +33,12 @@ use scry_engine::service::Service;
 
 /// After each trial the thread rests for so many times as long as the trial took.
 const REST_FACTOR: u32 = 50;
+/// What a trial takes from a service that keeps all processors busy is not its own time but the order of things: whoever is
+/// woken for it takes a thread's place, and nodes that took turns on one processor go on side by side on two, with a wake-up
+/// for every message. Where so many events pass in one rest that only samples are looked at, the rest is longer: as many
+/// times the trial as hundreds of events have passed.
+const PASSED_PER_REST: u64 = 20;
+const REST_FACTOR_MAX: u32 = 1_000;
 /// It never rests longer, so that a slow trial does not end the audit.
 const REST_MAX: Duration = Duration::from_secs(1);
 /// A trial that takes longer does not end any more, as far as anybody can tell.
@@ -44,6 +51,8 @@ pub(super) struct Copied<S: Service> {
     pub(super) input: InputOf<S>,
     pub(super) dice: Dice,
     pub(super) standing: Vec<Standing>,
+    /// How many events were not looked at so far.
+    pub(super) passed_over: u64,
 }
 
 /// What the thread found.
@@ -74,6 +83,8 @@ struct State {
     free: AtomicBool,
     /// When it was last given one, in milliseconds since it began, and one more; nothing if it is done with it.
     busy_since_ms: AtomicU64,
+    /// Whether it has found something since it was last asked.
+    found: AtomicBool,
     /// Its number for the kernel.
     thread: AtomicI32,
 }
@@ -86,6 +97,7 @@ impl<S: Service> Auditor<S> {
         let state = Arc::new(State {
             free: AtomicBool::new(true),
             busy_since_ms: AtomicU64::new(0),
+            found: AtomicBool::new(false),
             thread: AtomicI32::new(0),
         });
         let shared = Arc::clone(&state);
@@ -93,6 +105,7 @@ impl<S: Service> Auditor<S> {
             shared
                 .thread
                 .store(nix::unistd::gettid().as_raw(), Ordering::Relaxed);
+            make_way();
             serve::<S>(Trials::new(me, executable), &received, &sender, &shared);
         }))?;
         Ok(Self {
@@ -141,8 +154,16 @@ impl<S: Service> Auditor<S> {
         self.order(Order::Try(Box::new(copied)));
     }
 
+    /// Tells whether it may have found something.
+    #[inline]
+    pub(super) fn has_found(&self) -> bool {
+        self.state.found.load(Ordering::Relaxed)
+    }
+
     /// Returns the next thing it found.
     pub(super) fn poll(&self) -> Option<Audited> {
+        // What is found from here on raises it again.
+        self.state.found.store(false, Ordering::Relaxed);
         self.found.try_recv().ok()
     }
 
@@ -150,6 +171,14 @@ impl<S: Service> Auditor<S> {
         // A thread that is gone audits nothing, and harms nothing.
         let _ = self.orders.send(order);
     }
+}
+
+/// Has this thread, and the processes it starts, wait for the end of a slice instead of taking another thread's place: a trial
+/// takes the order of things from a service that keeps all processors busy, and with it more than its own time.
+fn make_way() {
+    let batch = libc::sched_param { sched_priority: 0 };
+    // SAFETY: the parameter is a whole value on this stack, and the call changes nothing but when this thread runs.
+    unsafe { libc::sched_setscheduler(0, libc::SCHED_BATCH, &raw const batch) };
 }
 
 fn spawn(work: Box<dyn FnOnce() + Send>) -> std::io::Result<()> {
@@ -163,6 +192,7 @@ fn serve<S: Service>(
     found: &Sender<Audited>,
     state: &State,
 ) {
+    let mut passed_over = 0;
     while let Ok(order) = orders.recv() {
         match order {
             // That they do not fit is told by the event path, which reads them too.
@@ -172,16 +202,25 @@ fn serve<S: Service>(
                 let begun = Instant::now();
                 let audited = attempt(&mut trials, &copied, begun);
                 state.busy_since_ms.store(0, Ordering::Release);
-                if let Some(audited) = audited
-                    && found.send(audited).is_err()
-                {
-                    return;
+                if let Some(audited) = audited {
+                    if found.send(audited).is_err() {
+                        return;
+                    }
+                    state.found.store(true, Ordering::Relaxed);
                 }
-                thread::sleep((begun.elapsed() * REST_FACTOR).min(REST_MAX));
+                let passed = copied.passed_over.saturating_sub(passed_over);
+                passed_over = copied.passed_over;
+                thread::sleep(rest_after(begun.elapsed(), passed));
                 state.free.store(true, Ordering::Release);
             }
         }
     }
+}
+
+/// Returns how long to rest after a trial, if so many events passed in the rest before it.
+fn rest_after(trial: Duration, passed: u64) -> Duration {
+    let factor = u32::try_from(passed / PASSED_PER_REST).unwrap_or(u32::MAX);
+    (trial * factor.clamp(REST_FACTOR, REST_FACTOR_MAX)).min(REST_MAX)
 }
 
 fn attempt<S: Service>(
@@ -197,7 +236,7 @@ fn attempt<S: Service>(
         standing: copied.standing.clone(),
     };
     let how = trials.rules.isolate;
-    let tried = trials.attempt(how, &case);
+    let tried = trials.attempt(how, &case, begun);
     let troubles = trials.take_troubles();
     let verdict = tried.map(|(verdict, _)| verdict);
     let nothing = |verdict: &Verdict| verdict.accusations.is_empty();
@@ -263,7 +302,18 @@ mod tests {
             input: Input::Call(endless),
             dice: Dice::new(1, Stamp::from_millis(1), 0),
             standing: Vec::new(),
+            passed_over: 0,
         });
+    }
+
+    #[test]
+    fn where_more_events_pass_than_can_be_looked_at_trials_are_further_apart() {
+        let trial = Duration::from_micros(200);
+        assert_eq!(rest_after(trial, 0), trial * 50);
+        assert_eq!(rest_after(trial, 1_000), trial * 50);
+        assert_eq!(rest_after(trial, 10_000), trial * 500);
+        assert_eq!(rest_after(trial, 1_000_000), trial * 1_000);
+        assert_eq!(rest_after(Duration::from_millis(90), 0), REST_MAX);
     }
 
     #[test]

@@ -50,6 +50,12 @@ impl Patience {
         true
     }
 
+    /// Tells whether no event of any kind would have broken a property lately.
+    #[inline]
+    pub(super) fn knows_none_guilty(&self) -> bool {
+        self.guilty.is_empty()
+    }
+
     /// Returns the property that one of this kind would have broken lately.
     pub(super) fn was_guilty(&self, now: Instant, kind: &str) -> Option<&str> {
         let (property, until) = self.guilty.get(kind)?;

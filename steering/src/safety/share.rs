@@ -5,6 +5,9 @@
 //! the smaller part of the time, and are made only while they are quick. While there is enough in it, an event is tried as the
 //! configuration says; otherwise on a clone, which takes microseconds and comes out of the other purse; with none in either, it
 //! runs untried, and is counted.
+//!
+//! What properties read of the node is compared after most events, in nanoseconds. That has a purse too, and since a look at the
+//! clock takes longer than most comparisons, one in many is measured and stands for the others.
 
 use std::time::Duration;
 
@@ -15,7 +18,10 @@ use scry_checkpoint::Time;
 
 /// Trials apart may take one part in so many of the whole share.
 const APART_PART: i64 = 6;
-/// No more than this is saved up, so that a quiet hour does not pay for a stall.
+/// And comparisons of what properties read.
+const WATCHING_PART: i64 = 6;
+/// No more than this is saved up, so that a quiet hour does not pay for a stall. Much less would not do: on a busy machine one trial
+/// that loses its processor takes milliseconds, and what follows would run untried.
 const SAVED_MAX: Duration = Duration::from_millis(20);
 /// Whoever may spend all of the time is not limited.
 const ALL: u32 = 1000;
@@ -28,6 +34,9 @@ const LOOK_EVERY: u32 = 64;
 /// A host that has just started is in a hurry, and nobody knows yet what a trial apart takes: the first is made after so many
 /// on clones.
 const FIRST_LOOK: u32 = 8;
+/// One comparison in so many is measured, and all that are taken to be slow.
+const MEASURE_EVERY: u32 = 64;
+const SLOW_NS: i64 = 10_000;
 /// A new measurement counts for one part in so many: a slow one may have been disturbed, a quick one was possible.
 const SLOWER_PART: i64 = 8;
 const QUICKER_PART: i64 = 2;
@@ -39,9 +48,20 @@ pub(super) struct Share {
     at: Time,
     apart: Purse,
     clone: Purse,
+    watching: Purse,
+    /// How many comparisons there are until one is measured.
+    unmeasured_count: u32,
     /// How many trials were made on clones since the last one apart.
     clones_count: u32,
     times: Times,
+}
+
+/// Whether what properties read of the node may be compared now, and whether somebody should look how long that takes.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Watch {
+    Not,
+    Unmeasured,
+    Measured,
 }
 
 /// What is left for one kind of trial.
@@ -62,7 +82,12 @@ impl Default for Share {
             per_mille: 0,
             at: Time::default(),
             apart: Purse::of(saved / APART_PART, 2 * APART_MAX),
-            clone: Purse::of(saved - saved / APART_PART, FIRST_GUESS),
+            clone: Purse::of(
+                saved - saved / APART_PART - saved / WATCHING_PART,
+                FIRST_GUESS,
+            ),
+            watching: Purse::of(saved / WATCHING_PART, FIRST_GUESS),
+            unmeasured_count: 0,
             clones_count: LOOK_EVERY - FIRST_LOOK,
             times: Times::default(),
         }
@@ -81,6 +106,16 @@ impl Purse {
 
     fn earn(&mut self, earned_ns: i64) {
         self.saved_ns = (self.saved_ns + earned_ns).min(self.saved_ns_max);
+    }
+
+    /// Learns what the next will cost from what one has taken.
+    fn learn(&mut self, took_ns: i64) {
+        let part = match took_ns > self.cost_ns {
+            _ if !std::mem::replace(&mut self.is_measured, true) => 1,
+            true => SLOWER_PART,
+            false => QUICKER_PART,
+        };
+        self.cost_ns += (took_ns - self.cost_ns) / part;
     }
 
     /// Tells whether a trial may be made. A full purse is enough for any, or nobody would learn that they have become cheaper.
@@ -105,7 +140,9 @@ impl Share {
         let earned_ns =
             i64::from(self.per_mille).saturating_mul(1_000 * passed_ms.min(60_000) as i64);
         self.apart.earn(earned_ns / APART_PART);
-        self.clone.earn(earned_ns - earned_ns / APART_PART);
+        self.watching.earn(earned_ns / WATCHING_PART);
+        self.clone
+            .earn(earned_ns - earned_ns / APART_PART - earned_ns / WATCHING_PART);
     }
 
     /// Returns how a trial may be made, if one may.
@@ -119,15 +156,29 @@ impl Share {
         self.clone.is_enough().then_some(Isolate::Clone)
     }
 
-    /// Tells whether anything may be spent at all.
+    /// Spends the time of one comparison, if it may be made, and says whether it is to be measured.
     #[inline]
-    pub(super) fn is_left(&self) -> bool {
-        self.clone.saved_ns > 0 || self.per_mille == ALL
+    pub(super) fn watch(&mut self) -> Watch {
+        if !self.watching.is_enough() && self.per_mille != ALL {
+            return Watch::Not;
+        }
+        self.watching.saved_ns -= self.watching.cost_ns;
+        match self.unmeasured_count.checked_sub(1) {
+            Some(rest) => {
+                self.unmeasured_count = rest;
+                Watch::Unmeasured
+            }
+            None => Watch::Measured,
+        }
     }
 
-    /// Spends time on something else than a trial.
-    pub(super) fn spend(&mut self, took: Duration) {
-        self.clone.saved_ns -= took.as_nanos() as i64;
+    /// Learns from a comparison what the next will take.
+    pub(super) fn learn_watch(&mut self, took: Duration) {
+        self.watching.learn(took.as_nanos() as i64);
+        self.unmeasured_count = match self.watching.cost_ns > SLOW_NS {
+            true => 0,
+            false => MEASURE_EVERY - 1,
+        };
     }
 
     /// Returns how long trials took.
@@ -150,12 +201,7 @@ impl Share {
             }
         };
         purse.saved_ns -= took_ns;
-        let part = match took_ns > purse.cost_ns {
-            _ if !std::mem::replace(&mut purse.is_measured, true) => 1,
-            true => SLOWER_PART,
-            false => QUICKER_PART,
-        };
-        purse.cost_ns += (took_ns - purse.cost_ns) / part;
+        purse.learn(took_ns);
     }
 }
 
@@ -193,8 +239,8 @@ mod tests {
             [(1, 180, 2), (20, 180, 2), (20, 5_000, 500), (400, 180, 1)]
         {
             let (apart, clone) = spent(events_per_ms, micros(apart), micros(clone));
-            // Thirty thousandths of ten seconds, what was saved at first, and the last trial begun.
-            assert!(apart + clone <= 300 + 20 + 5, "{apart} + {clone} ms");
+            // Twenty-five thousandths of ten seconds, what was saved at first, and the last trial begun.
+            assert!(apart + clone <= 250 + 20 + 5, "{apart} + {clone} ms");
             assert!(apart <= 50 + 4 + 5, "{apart} ms");
             assert!(apart + clone >= 40, "{apart} + {clone} ms");
         }
@@ -213,6 +259,38 @@ mod tests {
             assert_eq!(how == Isolate::Clone, is_first, "{event}");
             let took = if is_first { 2 } else { 150 };
             share.spend_on_trial(how, Duration::from_micros(took));
+        }
+    }
+
+    #[test]
+    fn comparisons_keep_to_their_part_of_the_share_whatever_they_take() {
+        for took_ns in [15, 400, 30_000, 2_000_000] {
+            let mut share = Share::default();
+            share.set(30);
+            let (mut made, mut measured) = (0u64, 0u64);
+            for event in 0..1_000_000 {
+                share.earn(Time::from_millis(event / 100));
+                match share.watch() {
+                    Watch::Not => continue,
+                    Watch::Unmeasured => {}
+                    Watch::Measured => {
+                        measured += 1;
+                        share.learn_watch(Duration::from_nanos(took_ns));
+                    }
+                }
+                made += 1;
+            }
+            let spent_ms = made * took_ns / 1_000_000;
+            // Five thousandths of ten seconds, what was saved at first, and the last one.
+            assert!(spent_ms <= 50 + 4 + 2, "{took_ns} ns: {spent_ms} ms");
+            match took_ns {
+                15 => assert_eq!(
+                    made, 1_000_000,
+                    "all are made while they cost next to nothing"
+                ),
+                400 => assert!(made > 100_000, "{made}"),
+                _ => assert_eq!(made, measured, "those that are slow are all measured"),
+            }
         }
     }
 

@@ -185,12 +185,11 @@ impl<S: Service> Trials<S> {
     }
 
     /// Forgets neighbors' states that are too old to say anything, and tells whether there were any.
-    pub(super) fn retire_stale(&mut self) -> bool {
+    pub(super) fn retire_stale(&mut self, now: Instant) -> bool {
         let max = Duration::from_millis(self.rules.surroundings_age_ms_max);
-        let stale = self
-            .known
-            .as_ref()
-            .is_some_and(|known| !known.raw.neighbors.is_empty() && known.since.elapsed() > max);
+        let stale = self.known.as_ref().is_some_and(|known| {
+            !known.raw.neighbors.is_empty() && now.saturating_duration_since(known.since) > max
+        });
         if stale {
             let number = self.known.as_ref().map(|known| known.raw.number);
             self.set_surroundings(Surroundings {
@@ -243,16 +242,16 @@ impl<S: Service> Trials<S> {
     }
 
     /// Tries an event.
-    pub(super) fn attempt(&mut self, how: Isolate, case: &Case<'_, S>) -> Tried<S> {
+    pub(super) fn attempt(&mut self, how: Isolate, case: &Case<'_, S>, now: Instant) -> Tried<S> {
         let mut how = how;
-        let key = Memory::key(case.local, case.input, &case.standing);
-        if how != Isolate::Clone
-            && let Some(verdict) = self.memory.recall(key)
-        {
+        // A clone is tried in less time than it takes to remember it.
+        let apart = how != Isolate::Clone;
+        let key = apart.then(|| Memory::key(case.local, case.input, &case.standing));
+        if let Some(verdict) = key.and_then(|key| self.memory.recall(key)) {
             return Ok((verdict, None));
         }
         let (answer, performed) = match how {
-            Isolate::Clone => self.run_on_clone(case),
+            Isolate::Clone => self.run_on_clone(case, now),
             Isolate::Fork => {
                 self.read_neighbors();
                 let run = |trial: &Trial<'_, S>| trial.run(case.local, case.input, case.dice).0;
@@ -263,7 +262,7 @@ impl<S: Service> Trials<S> {
                 // others were tried here.
                 Err(CheckError::Unheard(_)) if self.has_cloned => {
                     how = Isolate::Clone;
-                    self.run_on_clone(case)
+                    self.run_on_clone(case, now)
                 }
                 answer => (answer, None),
             },
@@ -271,7 +270,10 @@ impl<S: Service> Trials<S> {
         match answer {
             Ok(mut verdict) => {
                 let unjudged = std::mem::take(&mut verdict.unjudged);
-                if how != Isolate::Clone && verdict.asked == 0 && unjudged.is_empty() {
+                if let Some(key) = key.filter(|_| how != Isolate::Clone)
+                    && verdict.asked == 0
+                    && unjudged.is_empty()
+                {
                     self.memory.remember(key, verdict.clone());
                 }
                 self.note_troubles(unjudged);
@@ -303,10 +305,11 @@ impl<S: Service> Trials<S> {
     fn run_on_clone(
         &mut self,
         case: &Case<'_, S>,
+        now: Instant,
     ) -> (Result<Verdict, CheckError>, Option<Performed<S>>) {
         self.hear_vetted();
         self.read_neighbors();
-        let bad = self.untouchable();
+        let bad = self.untouchable(now);
         let trial = self.trial(case, &bad);
         let (verdict, performed) = trial.run(case.local, case.input, case.dice);
         self.has_cloned = true;
@@ -321,7 +324,7 @@ impl<S: Service> Trials<S> {
     ) -> Result<Verdict, CheckError> {
         let deadline = Duration::from_millis(self.rules.deadline_ms);
         let mut forker = std::mem::take(&mut self.forker);
-        let bad = self.untouchable();
+        let bad = self.untouchable(Instant::now());
         let trial = self.trial(case, &bad);
         let answer = forker.run_trial(deadline, &mut || run(&trial));
         drop(trial);
@@ -337,8 +340,8 @@ impl<S: Service> Trials<S> {
 
     /// Lists what must not be touched: what is left alone now, and of the neighbors' states everything that was not tried, also
     /// when it may be tried again. That is for a process of its own, with the next states.
-    fn untouchable(&self) -> Vec<Spot> {
-        let mut bad = self.troubles.present(Instant::now());
+    fn untouchable(&self, now: Instant) -> Vec<Spot> {
+        let mut bad = self.troubles.present(now);
         if let Some(known) = &self.known {
             bad.extend(&known.left_out);
         }

@@ -9,7 +9,8 @@ use nix::sys::resource::{Resource, setrlimit};
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 use scry::checkpoint::Time;
-use scry::model::event::Input;
+use scry::model::event::{Input, InputOf};
+use scry::model::handler::Local;
 use scry::model::live::run;
 use scry::runtime::guard::{Asked, Examined, Guard, Meanwhile, Notice, Reviewed, Scene};
 use scry::safety::{SafetyCheck, VetoLimits};
@@ -177,6 +178,7 @@ pub(crate) fn with_scene<T>(
     act(&Scene {
         mode,
         now,
+        at: Instant::now(),
         setup: &(),
         local: &counter(count),
         input: &Input::Message {
@@ -185,6 +187,26 @@ pub(crate) fn with_scene<T>(
         },
         dice: Dice::new(7, Stamp::from_millis(0), 0),
         past,
+        again: false,
+    })
+}
+
+/// What the check says of an event of this node, the first there is.
+fn examine_once(
+    check: &mut SafetyCheck<Counter>,
+    local: &Local<Counter>,
+    input: &InputOf<Counter>,
+    dice: Dice,
+) -> Examined<Counter> {
+    check.examine(&Scene {
+        mode: Mode::Steer,
+        now: Time::from_millis(1),
+        at: Instant::now(),
+        setup: &(),
+        local,
+        input,
+        dice,
+        past: &Past::default(),
         again: false,
     })
 }
@@ -350,16 +372,12 @@ fn leaves_the_node() {
             from: OTHER,
             message: Message::Set(4),
         };
-        let examined = check.examine(&Scene {
-            mode: Mode::Steer,
-            now: Time::from_millis(1),
-            setup: &(),
-            local: &local,
-            input: &input,
-            dice: Dice::new(7, Stamp::from_millis(0), 0),
-            past: &Past::default(),
-            again: false,
-        });
+        let examined = examine_once(
+            &mut check,
+            &local,
+            &input,
+            Dice::new(7, Stamp::from_millis(0), 0),
+        );
         assert_eq!(
             rmp_serde::to_vec(&local.service).expect("plain values"),
             before
@@ -695,16 +713,7 @@ fn same_dice() {
         rolled.insert(alone.service.count);
         for form in FORMS {
             let mut check = check(rules(form));
-            let examined = check.examine(&Scene {
-                mode: Mode::Steer,
-                now: Time::from_millis(1),
-                setup: &(),
-                local: &counter(7),
-                input: &input,
-                dice,
-                past: &Past::default(),
-                again: false,
-            });
+            let examined = examine_once(&mut check, &counter(7), &input, dice);
             let refused = matches!(examined, Examined::Veto(_));
             assert_eq!(
                 refused,

@@ -449,10 +449,11 @@ impl<S: Service> Node<S> {
         let Some(guard) = &mut self.guard else {
             return self.handle(pending, dice, None, shown);
         };
-        let begun = Instant::now();
+        let begun = self.dice_thrown;
         let examined = guard.examine(&Scene {
             mode,
             now: self.clock,
+            at: self.dice_thrown.into_std(),
             setup: &self.setup,
             local: &self.local,
             input: &pending.input,
@@ -460,7 +461,9 @@ impl<S: Service> Node<S> {
             past: past_to_judge_by(self.hook.as_ref(), self.clock),
             again,
         });
-        self.pass_on_notices();
+        if guard.has_notice() {
+            self.pass_on_notices();
+        }
         let predicted = decision.filter.is_some();
         let (property, performed) = match examined {
             Examined::Veto(refusal) => return self.refuse(pending, refusal, dice, begun, shown),
@@ -504,6 +507,7 @@ impl<S: Service> Node<S> {
         let breaks = guard.reset_breaks(&Scene {
             mode,
             now: self.clock,
+            at: self.dice_thrown.into_std(),
             setup: &self.setup,
             local: &self.local,
             input: &Input::Message {

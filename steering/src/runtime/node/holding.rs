@@ -302,8 +302,8 @@ impl<S: Service> Node<S> {
         if !self.is_still_due(&event) {
             return Ok(());
         }
-        let now = self.stamps.stamp(Instant::now());
-        let dice = Dice::new(event.seed, now, self.local.ticks);
+        let at = Instant::now();
+        let dice = Dice::new(event.seed, self.stamps.stamp(at), self.local.ticks);
         let mode = self.mode();
         let again = self.was_refused(&event.pending.way);
         let reviewed = match (answered && mode > Mode::Off, &mut self.guard) {
@@ -311,6 +311,7 @@ impl<S: Service> Node<S> {
                 let scene = Scene {
                     mode,
                     now: self.clock,
+                    at: at.into_std(),
                     setup: &self.setup,
                     local: &self.local,
                     input: &event.pending.input,

@@ -187,6 +187,7 @@ impl<S: Service> Node<S> {
         let scene = Scene {
             mode,
             now: self.clock,
+            at: self.dice_thrown.into_std(),
             setup: &self.setup,
             local: &self.local,
             input,

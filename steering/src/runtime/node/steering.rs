@@ -171,12 +171,11 @@ impl<S: Service> Node<S> {
         if self.hook.as_ref().is_none_or(Hook::has_changed) {
             return;
         }
-        let read = match self.watched {
-            Some(_) => self.read_projections(),
-            None => None,
-        };
-        let same = match (&self.watched, &read) {
-            (Some((_, before)), Some(after)) => before == after,
+        let mode = self.mode();
+        let same = match (&self.watched, &mut self.guard) {
+            (Some((_, before)), Some(guard)) if mode > Mode::Off => {
+                guard.is_unchanged(self.clock, &self.local, before)
+            }
             _ => false,
         };
         if !same && let Some(hook) = &mut self.hook {
