@@ -1,6 +1,7 @@
 //! What the check refuses, what it lets through, and what it does when its own parts fail.
 
 mod processes;
+mod unusable;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -92,14 +93,14 @@ pub(crate) const ALL: &[Case] = &[
         "children_die_with_the_speculator_and_are_replaced_when_killed",
         processes::replaces_children,
     ),
-    ("rules_that_do_not_fit_check_nothing", unfit_rules),
+    ("rules_that_do_not_fit_check_nothing", unusable::unfit_rules),
     (
         "all_broken_properties_count_and_the_strictest_mode_decides",
         counts_all_broken,
     ),
     (
         "a_judgement_that_is_cut_off_is_unknown_and_told_once",
-        cuts_off_judgements,
+        unusable::cuts_off_judgements,
     ),
     ("too_many_vetoes_are_the_last_for_a_while", limits_vetoes),
     (
@@ -110,7 +111,7 @@ pub(crate) const ALL: &[Case] = &[
         "what_other_nodes_could_mend_is_not_refused",
         knows_it_sees_a_part,
     ),
-    ("old_neighbors_are_forgotten", forgets_stale),
+    ("old_neighbors_are_forgotten", unusable::forgets_stale),
     (
         "what_never_ends_on_a_neighbors_state_is_told_by_the_speculator",
         processes::tells_what_never_ends,
@@ -119,7 +120,10 @@ pub(crate) const ALL: &[Case] = &[
         "what_never_ends_is_left_alone_in_this_process_also_when_its_rest_is_over",
         processes::leaves_alone_what_never_ends,
     ),
-    ("an_unreadable_neighbor_is_left_out", leaves_out_unreadable),
+    (
+        "an_unreadable_neighbor_is_left_out",
+        unusable::leaves_out_unreadable,
+    ),
 ];
 
 const ME: NodeId = NodeId::new(1);
@@ -737,71 +741,4 @@ fn remembers() {
     // Dice decide this one anew each time.
     passes(&mut check, 0, Message::Roll);
     assert_eq!(failures(&mut check), [Failure::SpeculatorGone]);
-}
-
-fn unfit_rules() {
-    let mut unfit = rules(Isolate::Clone);
-    unfit.properties =
-        "[[property]]\nname = \"x\"\nalways = \"nodes.all(n, n.height < 3)\"\n".into();
-    let mut check = check(unfit);
-    passes(&mut check, 0, Message::Set(10));
-    assert_eq!(failures(&mut check), [Failure::RulesUnfit]);
-    let mut fit = rules(Isolate::Clone);
-    fit.properties = "[[property]]\nname = \"x\"\nalways = \"nodes.all(n, n.count < 3)\"\n".into();
-    check.set_rules(fit);
-    vetoes(&mut check, 0, Message::Set(3), "x");
-}
-
-fn cuts_off_judgements() {
-    for form in FORMS {
-        let mut short = rules(form);
-        short.properties =
-            "[[property]]\nname = \"x\"\nsteps = 1\nalways = \"nodes.all(n, [1, 2, 3].all(i, n.count < i + 1))\"\n".into();
-        let mut check = check(short);
-        passes(&mut check, 0, Message::Set(10));
-        passes(&mut check, 0, Message::Set(11));
-        assert_eq!(failures(&mut check), [Failure::JudgementCutOff]);
-        let mut free = rules(form);
-        free.properties =
-            "[[property]]\nname = \"x\"\nsteps = 0\nalways = \"nodes.all(n, [1, 2, 3].all(i, n.count < i + 1))\"\n".into();
-        check.set_rules(free);
-        vetoes(&mut check, 0, Message::Set(10), "x");
-    }
-}
-
-fn forgets_stale() {
-    for form in FORMS {
-        let mut rules = rules(form);
-        rules.surroundings_age_ms_max = 0;
-        let mut check = check(rules);
-        check.set_surroundings(neighbor(5));
-        until("too old", || {
-            matches!(examine(&mut check, 0, Message::Set(5)), Examined::Pass(_))
-        });
-        assert_eq!(failures(&mut check), [Failure::SurroundingsStale]);
-        vetoes(&mut check, 0, Message::Set(10), "small");
-    }
-}
-
-fn leaves_out_unreadable() {
-    let mut check = check(rules(Isolate::Clone));
-    let mut surroundings = neighbor(5);
-    let content = Content {
-        incarnation: Incarnation::new(1),
-        born: CheckpointNumber::from(1),
-        past: Past::default(),
-        state: vec![0xc1],
-        timers: Vec::new(),
-        channels: None,
-    };
-    surroundings.neighbors.push(Neighbor {
-        node: NodeId::new(3),
-        number: CheckpointNumber::from(1),
-        present: true,
-        lasting: Vec::new(),
-        body: content.write().expect("small"),
-    });
-    check.set_surroundings(surroundings);
-    refuses_after_a_look(&mut check, 0, Message::Set(5));
-    assert_eq!(failures(&mut check), [Failure::SurroundingsUnreadable]);
 }
