@@ -74,7 +74,8 @@ fn fresh(request: &Request<'_, Pastry>) -> Result<System<Pastry>, String> {
         bugs: Bugs {
             rejoin: request.has_bug(REJOIN),
         },
-        ..Setup::new(nodes.iter().copied())
+        // Everybody asks the founder. That it asks the others, too, as live, would give a search no end.
+        ..Setup::new([NodeId::new(1)])
     };
     Ok(System::new(
         nodes.into_iter().map(|node| (node, setup.clone())),
