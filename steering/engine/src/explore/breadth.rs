@@ -23,6 +23,7 @@ pub(super) use prune::Pruning;
 use std::sync::Mutex;
 
 use hashbrown::HashSet;
+use rayon_core::{ThreadPool, ThreadPoolBuilder};
 use rustc_hash::FxBuildHasher;
 
 use crate::explore::Counts;
@@ -44,14 +45,16 @@ const SHARDS: usize = 1 << SHARD_BITS;
 const CHUNK: usize = 4096;
 /// How many chunks make a block.
 const CHUNKS: usize = 16;
-/// Below this many states in a block, starting threads costs more than it gains.
+/// Below this many states in a block, waking threads costs more than it gains.
 const PARALLEL_MIN: usize = 2 * CHUNK;
 
 /// A breadth-first search at rest between two blocks.
 #[derive(Debug)]
 pub(crate) struct Breadth {
     width: usize,
-    threads: usize,
+    /// The threads beside the caller's, if there are any. They stay for the whole search: started anew
+    /// for each half of a block they last a few milliseconds, and beside other work two are hardly faster than one.
+    crew: Option<ThreadPool>,
     limits: Limits,
     shards: Vec<Shard>,
     level: Level,
@@ -127,7 +130,7 @@ impl Breadth {
         } = plan;
         let mut search = Self {
             width,
-            threads,
+            crew: crew(threads.saturating_sub(1)),
             limits,
             shards: (0..SHARDS).map(|_| Shard::new(width)).collect(),
             level: Level::new(Vec::new()),
@@ -174,18 +177,14 @@ impl Breadth {
         // States move to other slots.
         self.classified = None;
         let block = self.cursor..(self.cursor + CHUNK * CHUNKS).min(self.level.len());
-        let threads = if block.len() < PARALLEL_MIN {
-            1
-        } else {
-            self.threads
-        };
-        self.expand(world.tables(), block.clone(), threads);
+        let together = block.len() >= PARALLEL_MIN;
+        self.expand(world.tables(), block.clone(), together);
         self.learn(world);
         if self.would_exceed_bytes(world) {
             self.stop = Some(Stop::Bytes);
             return;
         }
-        self.absorb(world.tables(), threads);
+        self.absorb(world.tables(), together);
         self.judge(world);
         self.cursor = block.end;
         if self.cursor == self.level.len() {
@@ -196,7 +195,7 @@ impl Breadth {
         self.check_stop();
     }
 
-    fn expand(&mut self, tables: &Tables, block: std::ops::Range<usize>, threads: usize) {
+    fn expand(&mut self, tables: &Tables, block: std::ops::Range<usize>, together: bool) {
         let around = Surroundings {
             tables,
             level: &self.level,
@@ -210,7 +209,8 @@ impl Breadth {
             .clone()
             .step_by(CHUNK)
             .map(|start| start..(start + CHUNK).min(block.end));
-        for_all(threads, ranges.zip(&mut self.chunks), |(range, chunk)| {
+        let crew = self.crew.as_ref().filter(|_| together);
+        for_all(crew, ranges.zip(&mut self.chunks), |(range, chunk)| {
             chunk.expand(&around, range)
         });
     }
@@ -245,7 +245,7 @@ impl Breadth {
         }
     }
 
-    fn absorb(&mut self, tables: &Tables, threads: usize) {
+    fn absorb(&mut self, tables: &Tables, together: bool) {
         let candidates: usize = self.chunks.iter().map(Chunk::len).sum();
         let slept = self
             .chunks
@@ -274,9 +274,13 @@ impl Breadth {
                     room -= shard.absorb(at, chunks, &around, room as usize) as u64;
                 }
             }
-            _ => for_all(threads, shards, |(at, shard)| {
-                shard.absorb(at, chunks, &around, usize::MAX);
-            }),
+            _ => for_all(
+                self.crew.as_ref().filter(|_| together),
+                shards,
+                |(at, shard)| {
+                    shard.absorb(at, chunks, &around, usize::MAX);
+                },
+            ),
         }
         for chunk in &mut self.chunks {
             chunk.buckets.iter_mut().for_each(Vec::clear);
@@ -565,15 +569,23 @@ fn shard_of(fingerprint: u64) -> usize {
     (fingerprint >> (u64::BITS - SHARD_BITS)) as usize
 }
 
-/// Does something with every item, on some threads, this one among them.
+/// Assembles threads. A system that gives none has the search go on with one: what it finds is the same.
+fn crew(count: usize) -> Option<ThreadPool> {
+    if count == 0 {
+        return None;
+    }
+    ThreadPoolBuilder::new().num_threads(count).build().ok()
+}
+
+/// Does something with every item, on this thread and on those of the crew.
 fn for_all<I: Send>(
-    threads: usize,
+    crew: Option<&ThreadPool>,
     items: impl Iterator<Item = I> + Send,
     work: impl Fn(I) + Sync,
 ) {
-    if threads <= 1 {
+    let Some(crew) = crew else {
         return items.for_each(work);
-    }
+    };
     let items = Mutex::new(items);
     let until_none_is_left = || {
         loop {
@@ -587,10 +599,8 @@ fn for_all<I: Send>(
             work(item);
         }
     };
-    std::thread::scope(|scope| {
-        (1..threads).for_each(|_| {
-            scope.spawn(until_none_is_left);
-        });
+    crew.in_place_scope(|scope| {
+        (0..crew.current_num_threads()).for_each(|_| scope.spawn(|_| until_none_is_left()));
         until_none_is_left();
     });
 }

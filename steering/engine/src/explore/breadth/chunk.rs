@@ -1,5 +1,7 @@
 //! Expanding some states of a level, read-only: every step looked up, its fingerprint sorted by shard.
 
+use std::ops::{Deref, DerefMut};
+
 use crate::explore::breadth::prune::Pruning;
 use crate::explore::breadth::{SHARDS, Surroundings, shard_of};
 use crate::explore::frontier::Rows;
@@ -8,17 +10,29 @@ use crate::interned::sleep::Nodes;
 use crate::interned::tables::{Looked, Tables, Word};
 
 /// What came of expanding some states.
+///
+/// One thread writes a chunk while another writes its neighbor, so what is written for every state stands in cache lines of its
+/// own: a line that two threads write goes back and forth between their processors. Two lines, since they are fetched in pairs.
 #[derive(Debug)]
+#[repr(align(128))]
 pub(super) struct Chunk {
     /// By shard, the states that may be new, in the order of their parents.
-    pub(super) buckets: Box<[Vec<Candidate>; SHARDS]>,
+    pub(super) buckets: Box<Buckets>,
     /// The steps that the tables did not know.
     pub(super) unknown: Vec<Unknown>,
     /// How many steps were not taken because their nodes are asleep.
     pub(super) slept: u64,
-    /// Room for the nodes of one state that can move.
+    /// Room for the nodes of one state that can move, and padding behind it.
     movers: Vec<u16>,
 }
+
+/// Lists of candidates, by shard.
+#[derive(Debug)]
+#[repr(align(128))]
+pub(super) struct Buckets([Vec<Candidate>; SHARDS]);
+
+/// How many numbers of nodes fill two cache lines.
+const PADDING: usize = 64;
 
 /// A state that may be new.
 #[derive(Clone, Copy, Debug)]
@@ -44,13 +58,27 @@ pub(super) enum Missing {
     Deliveries { successor: u32 },
 }
 
+impl Deref for Buckets {
+    type Target = [Vec<Candidate>; SHARDS];
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+impl DerefMut for Buckets {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.0
+    }
+}
+
 impl Chunk {
     pub(super) fn new(width: usize) -> Self {
         Self {
-            buckets: Box::new([const { Vec::new() }; SHARDS]),
+            buckets: Box::new(Buckets([const { Vec::new() }; SHARDS])),
             unknown: Vec::new(),
             slept: 0,
-            movers: vec![0; width],
+            movers: vec![0; width + PADDING],
         }
     }
 

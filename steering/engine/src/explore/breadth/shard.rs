@@ -12,8 +12,9 @@ use crate::interned::tables::Word;
 /// How many look-ups are started before the first is finished, so that their cache misses overlap.
 const AHEAD: usize = 32;
 
-/// The states whose fingerprints start with the same bits.
+/// The states whose fingerprints start with the same bits. In cache lines of its own, as a [`Chunk`] is and for the same reason.
 #[derive(Debug)]
+#[repr(align(128))]
 pub(super) struct Shard {
     pub(super) seen: Fingerprints,
     pub(super) lineage: Lineage,
