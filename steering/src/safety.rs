@@ -49,7 +49,7 @@ use crate::runtime::guard::{Asked, Examined, Guard, Meanwhile, Notice, Refusal, 
 use crate::safety::auditor::{Audited, Auditor, Copied, TRIAL_MAX};
 use crate::safety::limit::{Allowance, VetoCounts};
 use crate::safety::patience::Patience;
-use crate::safety::share::{Share, Watch};
+use crate::safety::share::{Begun, Share, Watch};
 use crate::safety::trial::{Accusation, How, Trouble, Verdict, What};
 use crate::safety::trials::{Case, Trials, Tried};
 use scry_checkpoint::Time;
@@ -280,8 +280,9 @@ impl<S: Service> SafetyCheck<S> {
             dice: scene.dice,
             standing: self.trials.standing(scene.past),
         };
+        let begun = self.share.begin_trial(how, scene.at);
         let tried = self.trials.attempt(how, &case, scene.at);
-        self.share.spend_on_trial(how, scene.at.elapsed());
+        self.share.spend_on_trial(how, begun.took());
         let troubles = self.trials.take_troubles();
         self.tell_troubles(troubles);
         Some(tried)
@@ -298,13 +299,13 @@ impl<S: Service> SafetyCheck<S> {
         let begun = match self.share.watch() {
             Watch::Not => return None,
             Watch::Unmeasured => None,
-            Watch::Measured => Some(Instant::now()),
+            Watch::Measured => Some(Begun::now()),
         };
         let all = self.trials.properties().iter();
         let mut properties = all.filter(|it| !matches!(it.shape(), Shape::Node(_)));
         let read = in_silence(|| caught(|| look(&mut properties, self.me)));
         if let Some(begun) = begun {
-            self.share.learn_watch(begun.elapsed());
+            self.share.learn_watch(begun.took());
         }
         read.ok()
     }

@@ -8,9 +8,14 @@
 //!
 //! What properties read of the node is compared after most events, in nanoseconds. That has a purse too, and since a look at the
 //! clock takes longer than most comparisons, one in many is measured and stands for the others.
+//!
+//! On a machine that is busy, most of what a slow trial takes by the clock is waiting for a processor, which the event would have
+//! waited for without the check. So a trial in this thread costs the thread's own processor time, unless trials are so quick that
+//! reading that clock would cost more than they do.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use nix::time::{ClockId, clock_gettime};
 use scry_protocol::Times;
 use scry_protocol::link::host::Isolate;
 
@@ -62,6 +67,54 @@ pub(super) enum Watch {
     Not,
     Unmeasured,
     Measured,
+}
+
+/// The begin of a trial, by the clocks that tell its cost.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Begun {
+    at: Instant,
+    /// The thread's own processor time, if that is what counts.
+    used: Option<Duration>,
+}
+
+/// What a trial or a comparison took.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Took {
+    /// By the clock: how long the event waited.
+    waited: Duration,
+    /// What it cost the host.
+    cost: Duration,
+}
+
+impl Begun {
+    /// Begins to measure, at a time the caller has just looked at.
+    fn new(at: Instant, by_processor: bool) -> Self {
+        let used = if by_processor { used_by_thread() } else { None };
+        Self { at, used }
+    }
+
+    /// Begins to measure what runs in this thread.
+    pub(super) fn now() -> Self {
+        Self::new(Instant::now(), true)
+    }
+
+    /// Returns what it took.
+    pub(super) fn took(self) -> Took {
+        let waited = self.at.elapsed();
+        let used = self
+            .used
+            .and_then(|from| used_by_thread()?.checked_sub(from));
+        Took {
+            waited,
+            cost: used.unwrap_or(waited),
+        }
+    }
+}
+
+/// Returns the processor time that this thread has used, if the system tells.
+fn used_by_thread() -> Option<Duration> {
+    let used = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).ok()?;
+    Some(used.into())
 }
 
 /// What is left for one kind of trial.
@@ -173,8 +226,8 @@ impl Share {
     }
 
     /// Learns from a comparison what the next will take.
-    pub(super) fn learn_watch(&mut self, took: Duration) {
-        self.watching.learn(took.as_nanos() as i64);
+    pub(super) fn learn_watch(&mut self, took: Took) {
+        self.watching.learn(took.cost.as_nanos() as i64);
         self.unmeasured_count = match self.watching.cost_ns > SLOW_NS {
             true => 0,
             false => MEASURE_EVERY - 1,
@@ -186,10 +239,19 @@ impl Share {
         &self.times
     }
 
+    /// Begins to measure a trial, at a time the caller has just looked at. While nobody knows how quick trials on clones are, or
+    /// if they are slow, their processor time is what counts.
+    #[inline]
+    pub(super) fn begin_trial(&self, how: Isolate, at: Instant) -> Begun {
+        let clone = &self.clone;
+        let slow = !clone.is_measured || clone.cost_ns > SLOW_NS;
+        Begun::new(at, how == Isolate::Clone && slow)
+    }
+
     /// Spends what a trial took, and learns from it what the next will.
-    pub(super) fn spend_on_trial(&mut self, how: Isolate, took: Duration) {
-        let took_ns = took.as_nanos() as i64;
-        self.times.note_us(took.as_micros() as u64);
+    pub(super) fn spend_on_trial(&mut self, how: Isolate, took: Took) {
+        let took_ns = took.cost.as_nanos() as i64;
+        self.times.note_us(took.waited.as_micros() as u64);
         let purse = match how {
             Isolate::Clone => {
                 self.clones_count = self.clones_count.saturating_add(1);
@@ -209,6 +271,11 @@ impl Share {
 mod tests {
     use super::*;
 
+    /// Something that waited for nothing.
+    fn exactly(cost: Duration) -> Took {
+        Took { waited: cost, cost }
+    }
+
     /// Tries one event after the other for ten seconds, each trial taking so long, and returns how much was spent on trials
     /// of each kind, in milliseconds.
     fn spent(events_per_ms: u64, apart: Duration, clone: Duration) -> (u128, u128) {
@@ -219,11 +286,11 @@ mod tests {
             share.earn(Time::from_millis(event / events_per_ms));
             match share.allows(Isolate::Speculator) {
                 Some(Isolate::Clone) => {
-                    share.spend_on_trial(Isolate::Clone, clone);
+                    share.spend_on_trial(Isolate::Clone, exactly(clone));
                     clone_spent += clone;
                 }
                 Some(how) => {
-                    share.spend_on_trial(how, apart);
+                    share.spend_on_trial(how, exactly(apart));
                     apart_spent += apart;
                 }
                 None => {}
@@ -258,7 +325,7 @@ mod tests {
             let is_first = event < u64::from(FIRST_LOOK);
             assert_eq!(how == Isolate::Clone, is_first, "{event}");
             let took = if is_first { 2 } else { 150 };
-            share.spend_on_trial(how, Duration::from_micros(took));
+            share.spend_on_trial(how, exactly(Duration::from_micros(took)));
         }
     }
 
@@ -275,7 +342,7 @@ mod tests {
                     Watch::Unmeasured => {}
                     Watch::Measured => {
                         measured += 1;
-                        share.learn_watch(Duration::from_nanos(took_ns));
+                        share.learn_watch(exactly(Duration::from_nanos(took_ns)));
                     }
                 }
                 made += 1;
@@ -309,10 +376,10 @@ mod tests {
                     .allows(Isolate::Speculator)
                     .expect("none runs untried");
                 match how {
-                    Isolate::Clone => share.spend_on_trial(how, Duration::from_micros(20)),
+                    Isolate::Clone => share.spend_on_trial(how, exactly(Duration::from_micros(20))),
                     _ => {
                         count += 1;
-                        share.spend_on_trial(how, apart);
+                        share.spend_on_trial(how, exactly(apart));
                     }
                 }
             }
@@ -325,5 +392,44 @@ mod tests {
         assert!((10..=40).contains(&busy), "{busy}");
         let quiet = apart_of_1000(Duration::from_micros(180));
         assert!(quiet > 500, "{quiet}");
+    }
+
+    #[test]
+    fn waiting_for_a_processor_costs_nothing() {
+        let mut share = Share::default();
+        share.set(20);
+        // Trials that take a millisecond of the processor, and a hundred by the clock: a few each second.
+        for event in 0..50 {
+            share.earn(Time::from_millis(event * 300));
+            let how = share.allows(Isolate::Clone).expect("none runs untried");
+            let took = Took {
+                waited: Duration::from_millis(100),
+                cost: Duration::from_millis(1),
+            };
+            share.spend_on_trial(how, took);
+        }
+        assert_eq!(share.times().sum_us(), 50 * 100_000, "but it is told");
+    }
+
+    #[test]
+    fn slow_trials_on_clones_are_measured_by_processor_time_and_quick_ones_by_the_clock() {
+        let mut share = Share::default();
+        share.set(20);
+        let by_processor =
+            |share: &Share, how| share.begin_trial(how, Instant::now()).used.is_some();
+        assert!(by_processor(&share, Isolate::Clone), "nobody knows yet");
+        share.spend_on_trial(Isolate::Clone, exactly(Duration::from_micros(2)));
+        assert!(!by_processor(&share, Isolate::Clone));
+        share.spend_on_trial(Isolate::Clone, exactly(Duration::from_millis(5)));
+        assert!(by_processor(&share, Isolate::Clone));
+        // What another process does does not show in this thread's time.
+        assert!(!by_processor(&share, Isolate::Fork));
+        let begun = share.begin_trial(Isolate::Clone, Instant::now());
+        std::thread::yield_now();
+        let took = begun.took();
+        assert!(
+            took.cost <= took.waited + Duration::from_millis(1),
+            "{took:?}"
+        );
     }
 }
