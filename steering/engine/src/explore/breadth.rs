@@ -20,6 +20,7 @@ mod shard;
 pub(super) use archive::Archive;
 pub(super) use prune::Pruning;
 
+use std::collections::VecDeque;
 use std::sync::Mutex;
 
 use hashbrown::HashSet;
@@ -578,29 +579,41 @@ fn crew(count: usize) -> Option<ThreadPool> {
 }
 
 /// Does something with every item, on this thread and on those of the crew.
+///
+/// Each thread has a part of its own, the same each time, so that what it wrote there before is still in its processor's cache; then
+/// it helps the others, from the end of their parts.
 fn for_all<I: Send>(
     crew: Option<&ThreadPool>,
-    items: impl Iterator<Item = I> + Send,
+    items: impl Iterator<Item = I>,
     work: impl Fn(I) + Sync,
 ) {
     let Some(crew) = crew else {
         return items.for_each(work);
     };
-    let items = Mutex::new(items);
-    let until_none_is_left = || {
-        loop {
-            let Some(item) = items
-                .lock()
-                .expect("no thread panics while it holds the lock")
-                .next()
-            else {
-                return;
-            };
-            work(item);
+    let threads = crew.current_num_threads() + 1;
+    let mut items: Vec<I> = items.collect();
+    let each = items.len().div_ceil(threads);
+    let parts: Vec<Mutex<VecDeque<I>>> = (0..threads)
+        .map(|_| Mutex::new(items.drain(..each.min(items.len())).collect()))
+        .collect();
+    let next = |part: usize, is_own: bool| {
+        let mut part = parts[part]
+            .lock()
+            .expect("no thread panics while it holds the lock");
+        match is_own {
+            true => part.pop_front(),
+            false => part.pop_back(),
+        }
+    };
+    let until_none_is_left = |own: usize| {
+        for distance in 0..threads {
+            while let Some(item) = next((own + distance) % threads, distance == 0) {
+                work(item);
+            }
         }
     };
     crew.in_place_scope(|scope| {
-        (0..crew.current_num_threads()).for_each(|_| scope.spawn(|_| until_none_is_left()));
-        until_none_is_left();
+        scope.spawn_broadcast(|_, thread| until_none_is_left(thread.index() + 1));
+        until_none_is_left(0);
     });
 }
