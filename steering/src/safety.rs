@@ -310,13 +310,17 @@ impl<S: Service> SafetyCheck<S> {
         read.ok()
     }
 
-    /// Tells whether the neighbors could say more about an event that is accused and not proved guilty.
+    /// Tells whether the neighbors could say more about a suspected event that is not proved guilty.
     fn is_worth_asking_again(&self, scene: &Scene<'_, S>, accused: &[Accusation]) -> bool {
         // Neighbors that answered and have moved on since can be asked again. Silent ones are not, unless nobody waits: the
-        // news of a lost connection often concerns a node that is about to come up.
-        let patient = matches!(scene.input, Input::Disconnect(_));
+        // news of a lost connection often concerns a node that is about to come up. As long as that one is silent, what
+        // others say clears nothing: with its last known state, the same may be wrong before the event as after it.
+        if let Input::Disconnect(peer) = scene.input {
+            let silent = self.unchanged.contains_key(peer) && !self.present.contains(peer);
+            return silent || !accused.is_empty();
+        }
         let present = |it: &Accusation| it.witnesses.iter().all(|it| self.present.contains(it));
-        accused.iter().any(|it| patient || present(it))
+        accused.iter().any(present)
     }
 
     /// Decides what a verdict means for an event that has not run.

@@ -43,6 +43,10 @@ pub(crate) const ALL: &[Case] = &[
         cuts::counts_what_lasts,
     ),
     (
+        "the_news_of_a_lost_connection_is_not_cleared_while_its_peer_is_silent",
+        cuts::waits_for_whom_the_news_is_about,
+    ),
+    (
         "suspicions_that_are_refuted_are_followed_up_less_often",
         cuts::loses_patience,
     ),

@@ -2,7 +2,9 @@
 
 use std::time::Instant;
 
-use scry::runtime::guard::{Asked, Examined, Guard, Meanwhile, Reviewed};
+use scry::model::event::Input;
+use scry::runtime::guard::{Asked, Examined, Guard, Meanwhile, Reviewed, Scene};
+use scry::safety::SafetyCheck;
 use scry_protocol::filter::Mode;
 use scry_protocol::link::host::{Isolate, Outcome};
 use scry_protocol::{CheckpointNumber, Incarnation, Moment, Past};
@@ -11,7 +13,7 @@ use crate::cases::{
     FORMS, OTHER, check, examine, look_again, neighbor, notices, refuses_after_a_look, rules,
     with_scene,
 };
-use crate::toy::{Counter, Message, counter};
+use crate::toy::{Counter, ELDER, HEIR, Message, counter};
 
 fn idle(past: &Past) -> Asked<'_, Counter> {
     Asked {
@@ -106,6 +108,34 @@ pub(crate) fn counts_what_lasts() {
         silent.neighbors[0].lasting = vec!["all different".to_owned()];
         check.set_surroundings(silent);
         refuses_after_a_look(&mut check, 0, Message::Set(5));
+    }
+}
+
+/// The peer's last known state is out of date and breaks the property whatever the node does, so that it accuses nothing. What it
+/// says when it is up again does.
+pub(crate) fn waits_for_whom_the_news_is_about() {
+    for form in FORMS {
+        let mut check = check(rules(form));
+        let lost = |check: &mut SafetyCheck<Counter>| {
+            let past = Past::default();
+            with_scene(Mode::Steer, ELDER, Message::Roll, &past, |scene| {
+                let input = &Input::Disconnect(OTHER);
+                check.review(&Scene { input, ..*scene }, "all different", &idle(&past))
+            })
+        };
+        let mut silent = neighbor(ELDER);
+        silent.neighbors[0].present = false;
+        check.set_surroundings(silent);
+        let reviewed = lost(&mut check);
+        let again = matches!(reviewed, Reviewed::AskAgain { guilty: false });
+        assert!(again, "{reviewed:?}");
+        check.set_surroundings(neighbor(HEIR));
+        let reviewed = lost(&mut check);
+        assert!(matches!(reviewed, Reviewed::Refuse(_)), "{reviewed:?}");
+        check.set_surroundings(neighbor(6));
+        let reviewed = lost(&mut check);
+        let cleared = matches!(reviewed, Reviewed::Run(Outcome::Cleared, _));
+        assert!(cleared, "{reviewed:?}");
     }
 }
 

@@ -39,6 +39,9 @@ pub(crate) const MISSED: NodeId = NodeId::new(2);
 pub(crate) const BURDEN: NodeId = NodeId::new(3);
 /// The number at which it misses somebody.
 pub(crate) const ATTACHED: u64 = 5;
+/// Who has the first number and loses that peer takes the second.
+pub(crate) const ELDER: u64 = 4;
+pub(crate) const HEIR: u64 = 7;
 
 /// What no handler should touch: memory of the process that is not the node's.
 static IS_STAINED: AtomicBool = AtomicBool::new(false);
@@ -80,6 +83,7 @@ impl Service for Counter {
     fn on_disconnect(&mut self, _: &mut Context<'_, Self>, peer: NodeId) {
         match (peer, self.count) {
             (MISSED, ATTACHED) => self.count = 50,
+            (MISSED, ELDER) => self.count = HEIR,
             (BURDEN, _) => self.count = 0,
             _ => {}
         }
