@@ -10,7 +10,7 @@
 //! This one passes a token round, and has a bug that can be switched on.
 //!
 //! ```
-#![doc = include_str!("../../examples/token/src/service.rs")]
+#![cfg_attr(doc, doc = include_str!("../../examples/token/src/service.rs"))]
 //! ```
 //!
 #![doc = include_str!("tutorial.md")]

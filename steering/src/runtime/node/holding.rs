@@ -48,6 +48,9 @@ const LOSS_WAIT: Duration = Duration::from_secs(1);
 /// perhaps not at one moment, is held for so long: neighbors that are silent are waited for before anybody answers, busy ones
 /// have moved on, and on a busy machine an answer that is just too late would let it through.
 const PREDICTED_WAIT: Duration = Duration::from_millis(500);
+/// Why an event is refused once more without a new accusation.
+const STILL_REFUSED: &str =
+    "it was refused before, and nothing has shown since that it would break nothing";
 /// Less time than this is not enough to ask anybody.
 const WAIT_MIN: Duration = Duration::from_millis(1);
 
@@ -329,7 +332,8 @@ impl<S: Service> Node<S> {
                 };
                 guard.review(&scene, &event.property, &asked)
             }
-            _ => Reviewed::Run(Outcome::Late, None),
+            (true, None) => Reviewed::Run(Outcome::Late, None),
+            (false, _) => self.without_certainty(&event, Outcome::Late),
         };
         self.pass_on_notices();
         if let Reviewed::AskAgain { guilty } = reviewed {
@@ -347,8 +351,8 @@ impl<S: Service> Node<S> {
         let now = self.look_at_clock();
         let left = event.deadline.saturating_duration_since(now);
         if left < WAIT_MIN {
-            let run = Reviewed::Run(Outcome::NotTogether, None);
-            return self.conclude(event, dice, run);
+            let reviewed = self.without_certainty(&event, Outcome::NotTogether);
+            return self.conclude(event, dice, reviewed);
         }
         let question = self.holding.last_question + 1;
         if let Some(key) = event.pending.way.stream()
@@ -364,6 +368,21 @@ impl<S: Service> Node<S> {
         self.holding.events.push_back(event);
         self.ask_neighbors(left);
         Ok(())
+    }
+
+    /// Decides about an event of which nothing is certain when its time is over: it runs. What was refused once and is offered
+    /// again stays where it is until an answer clears it: that a node was busy, or an answer late, has not shown that its event
+    /// does no harm any more.
+    fn without_certainty(&self, event: &HeldEvent<S>, outcome: Outcome) -> Reviewed<S> {
+        let way = &event.pending.way;
+        if self.mode() < Mode::Steer || !self.was_refused(way) || !self.may_postpone(way) {
+            return Reviewed::Run(outcome, None);
+        }
+        Reviewed::Refuse(Refusal {
+            property: event.property.clone(),
+            explanation: STILL_REFUSED.to_owned(),
+            hold: true,
+        })
     }
 
     /// Tells whether a held event still can happen: its connection is there, its timer was not moved or cancelled.

@@ -292,6 +292,63 @@ async fn what_is_guilty_though_not_at_one_moment_is_worth_more_time() {
     }
 }
 
+/// Refuses a word where it is, has no answer that would be certain when it is offered again, and in the end clears it.
+struct Unsure {
+    looks: Arc<AtomicU32>,
+}
+
+const UNSURE_LOOKS: u32 = 4;
+
+impl Guard<Probe> for Unsure {
+    fn examine(&mut self, scene: &Scene<'_, Probe>) -> Examined<Probe> {
+        let Input::Message { .. } = scene.input else {
+            return Examined::Pass(None);
+        };
+        let property = "certain".to_owned();
+        match (scene.again, self.looks.fetch_add(1, Ordering::Relaxed)) {
+            (false, _) => Examined::Veto(Refusal {
+                property,
+                explanation: "it is".to_owned(),
+                hold: true,
+            }),
+            (true, ..UNSURE_LOOKS) => Examined::Suspect { property },
+            (true, _) => Examined::Pass(None),
+        }
+    }
+
+    fn review(&mut self, _: &Scene<'_, Probe>, _: &str, _: &Asked<'_, Probe>) -> Reviewed<Probe> {
+        Reviewed::AskAgain { guilty: false }
+    }
+
+    fn hold_ms_max(&self) -> u64 {
+        5
+    }
+}
+
+/// The news that nobody answers, or that all have moved on each time, may come at any moment: it must not matter.
+#[tokio::test]
+async fn what_was_refused_stays_where_it_is_until_something_clears_it() {
+    for answers in [0, UNSURE_LOOKS - 1] {
+        let one = start(Options::new(ONE, ()));
+        let socket = Socket::new();
+        let mut options = hooked(TWO, &socket);
+        let looks = Arc::new(AtomicU32::new(0));
+        options.guard = Some(Box::new(Unsure {
+            looks: Arc::clone(&looks),
+        }));
+        let two = start(options);
+        introduce(&[&one, &two]).await;
+        let mut agent = socket.accept().await;
+        tell_many(&one, Way::Stream, 1).await;
+        for _ in 0..answers {
+            answer(&mut agent).await;
+        }
+        until(&two, "the word", heard(1)).await;
+        let looks = looks.load(Ordering::Relaxed);
+        assert_eq!(looks, UNSURE_LOOKS + 1, "it ran before it was cleared");
+    }
+}
+
 #[tokio::test]
 async fn a_timer_that_is_cancelled_while_it_is_held_does_not_fire() {
     let (_one, two, mut agent) = doubted(600_000, false).await;
