@@ -604,12 +604,14 @@ impl Hook {
     /// [`Surroundings`](Request::Surroundings) that answers the question, or not at all.
     ///
     /// The checkpoint that is taken for it has a number above everything in the node's past and not likely to be reached by
-    /// others at the same time, so that whoever shows it shows a state after the question.
+    /// others at the same time, so that whoever shows it shows a state after the question. Neighbors that were silent the last
+    /// time are not asked, but for the one that the event is `about`.
     pub fn look_again(
         &mut self,
         now: Time,
         question: u64,
         wait_ms: u64,
+        about: Option<NodeId>,
         capture: impl FnOnce() -> Capture,
     ) {
         let leap = u64::from(self.shared.node.get()) % LEAP_MAX + 1;
@@ -623,6 +625,7 @@ impl Hook {
             question,
             number,
             wait_ms,
+            about,
         });
     }
 

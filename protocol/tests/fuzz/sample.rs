@@ -266,6 +266,7 @@ pub(crate) fn host_to_agent(dice: &mut Dice) -> HostToAgent {
             question: dice.number(),
             number: number(dice),
             wait_ms: dice.number(),
+            about: dice.flag().then(|| node(dice)),
         }
         .into(),
         11 => Suspicion {

@@ -75,6 +75,8 @@ pub(super) enum Hold {
     Filter(FilterId),
     /// The answer to this question is awaited.
     Question(u64),
+    /// The same, and the question is about the news that the connection is lost.
+    NewsQuestion(u64),
     /// It is offered again after a while.
     Postponed,
 }
@@ -184,6 +186,17 @@ impl Streams {
             end.held = Some(hold);
             self.keeps_news |= end.keeps_news();
         }
+    }
+
+    /// Keeps what comes on a connection waiting while a question about what came before is open. Tells whether there is such a
+    /// connection.
+    pub(super) fn question(&mut self, key: Key, hold: Hold) -> bool {
+        let Some(end) = self.ends.get_mut(&key) else {
+            return false;
+        };
+        end.held = Some(hold);
+        self.keeps_news |= end.keeps_news();
+        true
     }
 
     /// Opens a connection. `sending` is the serial its messages are stamped with.
@@ -350,7 +363,7 @@ impl Streams {
         for key in keys {
             if let Some(end) = self.ends.get_mut(&key) {
                 gone.push(end.describe());
-                if end.waiting.iter().any(Waiting::is_end) {
+                if end.is_lost() {
                     // Its task has ended and will not say so again.
                     self.ends.remove(&key);
                     continue;
@@ -547,8 +560,18 @@ impl Streams {
 impl End {
     /// Tells whether it is lost, and the service is not to know yet.
     fn keeps_news(&self) -> bool {
-        matches!(self.held, Some(Hold::Filter(_) | Hold::Postponed))
-            && self.waiting.front().is_some_and(Waiting::is_end)
+        match self.held {
+            Some(Hold::NewsQuestion(_)) => true,
+            Some(Hold::Filter(_) | Hold::Postponed) => {
+                self.waiting.front().is_some_and(Waiting::is_end)
+            }
+            Some(Hold::Question(_)) | None => false,
+        }
+    }
+
+    /// Tells whether nothing comes on it any more but what waits already.
+    fn is_lost(&self) -> bool {
+        self.keeps_news() || self.waiting.iter().any(Waiting::is_end)
     }
 
     /// Puts something before all that waits.

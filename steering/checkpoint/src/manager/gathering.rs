@@ -97,8 +97,8 @@ impl CheckpointManager {
         self.start_gather(now, Purpose::Demand)
     }
 
-    /// Gathers the neighbors' states for a host that holds an event. Who did not answer the last time is not asked: the
-    /// event waits for all who are, and only for a few milliseconds.
+    /// Gathers the neighbors' states for a host that holds an event. Who did not answer the last time is not asked, unless the
+    /// event is about it: the event waits for all who are, and only for a few milliseconds.
     pub(super) fn handle_look(&mut self, now: Time, look: &LookAgain) {
         let looks = self.gathers.values();
         let looks = looks.filter(|running| matches!(running.purpose, Purpose::Look(_)));
@@ -106,7 +106,7 @@ impl CheckpointManager {
             return;
         }
         let mut neighbors = self.neighborhood.current(now);
-        neighbors.retain(|node| !self.missed.contains(node));
+        neighbors.retain(|node| look.about == Some(*node) || !self.missed.contains(node));
         let options = gather::Options {
             rounds_max: self.options.gather.rounds_max,
             round_ms: look.wait_ms.clamp(1, self.options.gather.round_ms),

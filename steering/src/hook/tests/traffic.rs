@@ -215,7 +215,7 @@ impl Host {
             Call::Change => self.hook.note_change(),
             Call::LookAgain => {
                 self.questions += 1;
-                self.hook.look_again(now, self.questions, 10, capture);
+                self.hook.look_again(now, self.questions, 10, None, capture);
             }
             Call::Take => {
                 let number = self.hook.number().next();

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use scry_protocol::filter::Mode;
 use scry_protocol::link::host::{Outcome, Suspicion, Veto};
-use scry_protocol::{Past, messagepack};
+use scry_protocol::{NodeId, Past, messagepack};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -48,6 +48,9 @@ const LOSS_WAIT: Duration = Duration::from_secs(1);
 /// perhaps not at one moment, is held for so long: neighbors that are silent are waited for before anybody answers, busy ones
 /// have moved on, and on a busy machine an answer that is just too late would let it through.
 const PREDICTED_WAIT: Duration = Duration::from_millis(500);
+/// After an answer that clears nothing, since somebody is silent or has moved on, neighbors are asked again no sooner than so
+/// long after they were asked the last time; the pause doubles from the first to the second.
+const PAUSE: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(16));
 /// Why an event is refused once more without a new accusation.
 const STILL_REFUSED: &str =
     "it was refused before, and nothing has shown since that it would break nothing";
@@ -89,6 +92,9 @@ struct HeldEvent<S: Service> {
     seed: u64,
     since: Instant,
     asked: Instant,
+    /// When the neighbors are asked again, if no answer is awaited, and how long the pause before that is the next time.
+    again: Option<Instant>,
+    pause: Duration,
     deadline: Instant,
     /// How many events the node had handled when the neighbors were asked.
     handled_count: u64,
@@ -122,24 +128,29 @@ impl<S: Service> Holding<S> {
         self.events.clear();
     }
 
-    /// Returns when the next deadline is.
+    /// Returns when the next event is to be decided, or asked about again.
     pub(super) fn due(&self) -> Option<Instant> {
-        self.events.iter().map(|event| event.deadline).min()
+        self.events.iter().map(HeldEvent::due).min()
     }
 
-    /// Adds the messages that are held, for a checkpoint: the channels count them as received.
+    /// Adds the messages that are held, for a checkpoint: the channels count them as received. So does the news of a lost
+    /// connection.
     pub(super) fn add_held(&self, streams: &Streams, kept: &mut Vec<capture::Kept>) {
         for event in &self.events {
-            if let Input::Message { from, message } = &event.pending.input
-                && let Ok(content) = messagepack::to_vec(message)
-            {
-                let key = event.pending.way.stream();
-                kept.push(capture::Kept {
-                    from: *from,
-                    connection: key.and_then(|key| streams.connection(key)),
-                    message: Some(content),
-                });
-            }
+            let (from, message) = match &event.pending.input {
+                Input::Message { from, message } => match messagepack::to_vec(message) {
+                    Ok(content) => (*from, Some(content)),
+                    Err(_) => continue,
+                },
+                Input::Disconnect(peer) => (*peer, None),
+                _ => continue,
+            };
+            let key = event.pending.way.stream();
+            kept.push(capture::Kept {
+                from,
+                connection: key.and_then(|key| streams.connection(key)),
+                message,
+            });
         }
     }
 
@@ -156,6 +167,21 @@ impl<S: Service> Holding<S> {
             self.answers.pop_front();
         }
         self.answers.push_back(took);
+    }
+}
+
+impl<S: Service> HeldEvent<S> {
+    fn due(&self) -> Instant {
+        self.again
+            .map_or(self.deadline, |again| again.min(self.deadline))
+    }
+
+    /// Returns the node whose answer matters above all.
+    fn about(&self) -> Option<NodeId> {
+        match self.pending.input {
+            Input::Disconnect(peer) => Some(peer),
+            _ => None,
+        }
     }
 }
 
@@ -176,6 +202,14 @@ impl Way {
             Self::Message(_) => Kept::Dropped,
             Self::Timer(_) | Self::Loss(..) => Kept::Delayed,
             Self::Call(_) => Kept::Refused,
+        }
+    }
+
+    /// Returns what its connection waits for while a question about it is open.
+    fn hold(&self, question: u64) -> Hold {
+        match self {
+            Self::Loss(..) => Hold::NewsQuestion(question),
+            _ => Hold::Question(question),
         }
     }
 
@@ -207,26 +241,29 @@ impl<S: Service> Node<S> {
             return Err(pending);
         }
         if let Some(key) = pending.way.stream() {
-            let question = self.holding.last_question + 1;
-            match self.streams.end(key) {
-                Some(end) => end.held = Some(Hold::Question(question)),
-                None => return Err(pending),
+            let hold = pending.way.hold(self.holding.last_question + 1);
+            if !self.streams.question(key, hold) {
+                return Err(pending);
             }
         }
         // It is held before the checkpoint is taken that the question is about, so that this shows it.
-        self.holding.events.push_back(HeldEvent {
+        let event = HeldEvent {
             question: self.holding.last_question + 1,
             pending,
             property,
             seed,
             since: now,
             asked: now,
+            again: None,
+            pause: PAUSE.0,
             deadline: now + wait,
             handled_count: self.handled_count,
             then: self.copy(),
             past: past_to_judge_by(self.hook.as_ref(), self.clock).clone(),
-        });
-        self.ask_neighbors(wait);
+        };
+        let about = event.about();
+        self.holding.events.push_back(event);
+        self.ask_neighbors(wait, about);
         Ok(())
     }
 
@@ -261,7 +298,7 @@ impl<S: Service> Node<S> {
         (wait >= WAIT_MIN).then_some(wait)
     }
 
-    fn ask_neighbors(&mut self, wait: Duration) {
+    fn ask_neighbors(&mut self, wait: Duration, about: Option<NodeId>) {
         self.holding.last_question += 1;
         let question = self.holding.last_question;
         let (me, setup, local, streams) = (self.me, &self.setup, &self.local, &self.streams);
@@ -270,7 +307,7 @@ impl<S: Service> Node<S> {
         let hold_ms_max = self.guard.as_ref().map_or(0, |guard| guard.hold_ms_max());
         let wait_ms = hold_ms_max.min(wait.as_millis() as u64);
         if let Some(hook) = &mut self.hook {
-            hook.look_again(self.clock, question, wait_ms, || {
+            hook.look_again(self.clock, question, wait_ms, about, || {
                 let kept = kept(held, holding, streams);
                 let readings = stamps.readings(timers, &local.timers);
                 capture_now(me, setup, local, &streams.describe(), &kept, &readings)
@@ -287,16 +324,19 @@ impl<S: Service> Node<S> {
         self.decide(event, true)
     }
 
-    /// Lets events run that were held long enough.
+    /// Lets events run that were held long enough, and asks again about those whose pause is over.
     pub(super) fn release_overdue(&mut self, now: Instant) -> Result<(), End> {
         while let Some(at) = self
             .holding
             .events
             .iter()
-            .position(|event| event.deadline <= now)
+            .position(|event| event.due() <= now)
         {
             let event = self.holding.events.remove(at).expect("it was just found");
-            self.decide(event, false)?;
+            match event.deadline <= now {
+                true => self.decide(event, false)?,
+                false => self.ask_once_more(event, now),
+            }
         }
         Ok(())
     }
@@ -336,38 +376,48 @@ impl<S: Service> Node<S> {
             (false, _) => self.without_certainty(&event, Outcome::Late),
         };
         self.pass_on_notices();
-        if let Reviewed::AskAgain { guilty } = reviewed {
-            if guilty {
-                event.deadline = event.deadline.max(event.since + PREDICTED_WAIT);
-            }
-            return self.ask_once_more(event, dice);
+        let Reviewed::AskAgain { guilty } = reviewed else {
+            return self.conclude(event, dice, reviewed);
+        };
+        if guilty {
+            event.deadline = event.deadline.max(event.since + PREDICTED_WAIT);
+            // Whatever was not at one moment may be at the next.
+            event.pause = PAUSE.0;
         }
-        self.conclude(event, dice, reviewed)
-    }
-
-    /// Something happened while the neighbors answered, here or there: they are asked again, if there is time. Who has not
-    /// changed from one answer to the next was so in between.
-    fn ask_once_more(&mut self, mut event: HeldEvent<S>, dice: Dice) -> Result<(), End> {
-        let now = self.look_at_clock();
-        let left = event.deadline.saturating_duration_since(now);
-        if left < WAIT_MIN {
+        let again = event.asked + event.pause;
+        if event
+            .deadline
+            .saturating_duration_since(again.max(self.look_at_clock()))
+            < WAIT_MIN
+        {
             let reviewed = self.without_certainty(&event, Outcome::NotTogether);
             return self.conclude(event, dice, reviewed);
         }
+        event.pause = (event.pause * 2).min(PAUSE.1);
+        event.again = Some(again);
+        self.holding.events.push_back(event);
+        Ok(())
+    }
+
+    /// Something happened while the neighbors answered, here or there: they are asked again. Who has not changed from one
+    /// answer to the next was so in between.
+    fn ask_once_more(&mut self, mut event: HeldEvent<S>, now: Instant) {
+        if !self.is_still_due(&event) {
+            return;
+        }
         let question = self.holding.last_question + 1;
-        if let Some(key) = event.pending.way.stream()
-            && let Some(end) = self.streams.end(key)
-        {
-            end.held = Some(Hold::Question(question));
+        if let Some(key) = event.pending.way.stream() {
+            self.streams.question(key, event.pending.way.hold(question));
         }
         event.question = question;
         event.asked = now;
+        event.again = None;
         event.handled_count = self.handled_count;
         event.then = self.copy();
         event.past = past_to_judge_by(self.hook.as_ref(), self.clock).clone();
+        let (left, about) = (event.deadline.saturating_duration_since(now), event.about());
         self.holding.events.push_back(event);
-        self.ask_neighbors(left);
-        Ok(())
+        self.ask_neighbors(left, about);
     }
 
     /// Decides about an event of which nothing is certain when its time is over: it runs. What was refused once and is offered
@@ -388,7 +438,7 @@ impl<S: Service> Node<S> {
     /// Tells whether a held event still can happen: its connection is there, its timer was not moved or cancelled.
     fn is_still_due(&mut self, event: &HeldEvent<S>) -> bool {
         if let Some(key) = event.pending.way.stream() {
-            let held = Some(Hold::Question(event.question));
+            let held = Some(event.pending.way.hold(event.question));
             return self.streams.end(key).is_some_and(|end| end.held == held);
         }
         match &event.pending.input {

@@ -10,7 +10,7 @@ use scry::runtime::{CallError, Examined, Guard, Handle, Kind, Options, Ruling};
 use scry_protocol::filter::Action;
 use scry_protocol::link::host::{AgentToHost, HostToAgent, Outcome, Surroundings};
 
-use super::{hooked, tell_many, words};
+use super::{checkpoint, hooked, tell_many, words};
 use crate::agent::{Agent, Socket};
 use crate::cluster::{ONE, TWO, call, heard, introduce, numbers, report, start, until};
 use crate::probe::{Alarm, Call, Probe, Way, Word};
@@ -290,6 +290,67 @@ async fn what_is_guilty_though_not_at_one_moment_is_worth_more_time() {
             assert!(too_late, "it was not asked about again: {ended:?} after {:?}", begun.elapsed());
         }
     }
+}
+
+/// Suspects the news of lost connections, and clears it when it is told to look again.
+struct Mourning;
+
+impl Guard<Probe> for Mourning {
+    fn examine(&mut self, scene: &Scene<'_, Probe>) -> Examined<Probe> {
+        match scene.input {
+            Input::Disconnect(_) => Examined::Suspect {
+                property: "together".to_owned(),
+            },
+            _ => Examined::Pass(None),
+        }
+    }
+
+    fn hold_ms_max(&self) -> u64 {
+        600_000
+    }
+}
+
+#[tokio::test]
+async fn while_a_loss_is_asked_about_it_is_shown_and_what_is_sent_goes_on_a_new_connection() {
+    let one = start(Options::new(ONE, ()));
+    let socket = Socket::new();
+    let mut options = hooked(TWO, &socket);
+    options.guard = Some(Box::new(Mourning));
+    let two = start(options);
+    introduce(&[&one, &two]).await;
+    let mut agent = socket.accept().await;
+    tell_many(&one, Way::Stream, 1).await;
+    until(&two, "the word", heard(1)).await;
+    let begun = Instant::now();
+    call(&one, Call::Disconnect(TWO)).await;
+    let HostToAgent::LookAgain(look) = agent.wait("a question", is_question).await else {
+        unreachable!("that is what was waited for");
+    };
+    assert_eq!(look.about, Some(ONE));
+    let tell = Call::Tell {
+        to: ONE,
+        by: Way::Stream,
+        count: 1,
+    };
+    call(&two, tell).await;
+    until(&one, "the word", heard(1)).await;
+    let captured = checkpoint(&mut agent, 1 << 50).await;
+    let lost = two.state().await.expect("it lives").state.lost;
+    // Such news is held for a second at most, and a busy machine may take longer.
+    if begun.elapsed() < Duration::from_millis(900) {
+        let [kept] = captured.kept.as_slice() else {
+            panic!("one thing is kept back: {captured:?}");
+        };
+        assert_eq!((kept.from, &kept.message), (ONE, &None));
+        assert_eq!(lost, []);
+    }
+    let surroundings = Surroundings {
+        number: look.number,
+        answers: Some(look.question),
+        neighbors: Vec::new(),
+    };
+    agent.send(&AgentToHost::Surroundings(surroundings)).await;
+    until(&two, "the loss", |probe| probe.lost == [ONE]).await;
 }
 
 /// Refuses a word where it is, has no answer that would be certain when it is offered again, and in the end clears it.

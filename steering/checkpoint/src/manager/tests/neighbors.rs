@@ -1,5 +1,7 @@
 //! More neighbors than are looked at.
 
+use scry_protocol::link::host::LookAgain;
+
 use super::*;
 
 #[test]
@@ -47,4 +49,36 @@ fn a_neighborhood_of_hundreds_is_gathered_where_it_is_allowed() {
         assert_eq!((snapshot.members.len(), snapshot.missing.len()), (301, 0));
     }
     assert_eq!((world.left_out.len(), world.unreadable.len()), (0, 0));
+}
+
+/// Has node 0 look at its neighbors' states, and returns who is shown.
+fn look(world: &mut World, question: u64, about: Option<NodeId>) -> Vec<NodeId> {
+    let look = LookAgain {
+        question,
+        number: number(10 * question as u32),
+        wait_ms: 20,
+        about,
+    };
+    let now = world.now;
+    world.manager(0).handle_host(now, look.into());
+    world.deliver();
+    world.pass(1_000);
+    world.deliver();
+    let (answered, snapshot) = world.looked.pop().expect("it was answered");
+    assert_eq!(answered, question);
+    snapshot.members.iter().map(|it| it.node).collect()
+}
+
+#[test]
+fn who_was_silent_is_asked_again_only_where_it_is_what_the_question_is_about() {
+    let mut world = World::new(3, &quiet());
+    assert_eq!(look(&mut world, 1, None), [0, 1, 2].map(node));
+    world.node(1).answers = false;
+    assert_eq!(look(&mut world, 2, None), [0, 2].map(node));
+    world.node(1).answers = true;
+    assert_eq!(look(&mut world, 3, None), [0, 2].map(node));
+    assert_eq!(look(&mut world, 4, Some(node(2))), [0, 2].map(node));
+    assert_eq!(look(&mut world, 5, Some(node(1))), [0, 1, 2].map(node));
+    // It has answered.
+    assert_eq!(look(&mut world, 6, None), [0, 1, 2].map(node));
 }

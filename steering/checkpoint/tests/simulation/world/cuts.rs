@@ -92,6 +92,7 @@ impl World {
             question,
             number,
             wait_ms,
+            about: None,
         };
         self.tell_agent(at, look.into());
     }
