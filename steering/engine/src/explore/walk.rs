@@ -89,6 +89,8 @@ impl Strategy {
     pub const WALK: Self = Self::of(&ENTRY);
 }
 
+/// How many steps of a walk are taken between two looks at the limits.
+const STRETCH: u64 = 64;
 /// How often a length can be doubled.
 const RAISES_MAX: u32 = 3;
 /// How many states are enumerated to prove or refute all suspicions together.
@@ -114,6 +116,8 @@ struct Walks {
     prefix_min: usize,
     edge: Edge,
     task: Task,
+    /// A walk that is over: the next one has its room.
+    spare: Stroll,
     /// How many walks were begun, of all kinds: each has dice of its own.
     begun: u64,
     transitions: u64,
@@ -190,6 +194,7 @@ impl Walks {
             prefix_min: count(&PREFIX) as usize,
             edge: Edge::at(world, start),
             task: Task::Over(Stop::Enough),
+            spare: Stroll::default(),
             begun: 0,
             transitions: 0,
             depth: 0,
@@ -211,25 +216,32 @@ impl Walks {
         walks.see(world, start, 0);
         walks.task = match walks.prefix_min {
             0 => walks.walk_from(world, 0, 0),
-            _ => Task::Prefix(walks.stroll(world, start.to_vec())),
+            _ => Task::Prefix(walks.stroll_from_start(world)),
         };
         walks
     }
 
-    fn stroll(&mut self, world: &mut Space, words: Vec<u32>) -> Stroll {
+    fn stroll(&mut self, world: &mut Space, words: &[u32]) -> Stroll {
         self.begun += 1;
-        let judged = self.book.judge(world, &words);
-        Stroll::new(words, judged, self.seed, self.begun)
+        let judged = self.book.judge(world, words);
+        let spare = std::mem::take(&mut self.spare);
+        spare.begin(words, judged, self.seed, self.begun)
+    }
+
+    fn stroll_from_start(&mut self, world: &mut Space) -> Stroll {
+        let start = self.start.clone();
+        self.stroll(world, &start)
     }
 
     fn walk_from(&mut self, world: &mut Space, place: usize, time: u64) -> Task {
-        let width = self.edge.width;
-        let words = self.edge.words[place * width..(place + 1) * width].to_vec();
-        let stroll = self.stroll(world, words);
+        self.begun += 1;
+        let words = &self.edge.words[place * self.edge.width..][..self.edge.width];
+        let judged = self.book.judge(world, words);
+        let spare = std::mem::take(&mut self.spare);
         Task::Walk {
             place,
             time,
-            stroll,
+            stroll: spare.begin(words, judged, self.seed, self.begun),
         }
     }
 
@@ -314,30 +326,55 @@ impl Walks {
         if self.begun >= PREFIX_TRIES {
             return Task::Over(Stop::Enough);
         }
-        Task::Prefix(self.stroll(world, self.start.clone()))
+        Task::Prefix(self.stroll_from_start(world))
     }
 
+    /// Goes on with a walk for so many steps at the most, and returns how many it took.
     fn advance_walk(
         &mut self,
         world: &mut Space,
-        place: usize,
-        time: u64,
+        (place, time): (usize, u64),
         mut stroll: Stroll,
-    ) -> Task {
+        steps_max: u64,
+    ) -> (Task, u64) {
         let all = self.book.all();
         let room = self.length.saturating_sub(self.edge.depth as usize);
-        let held = stroll.held;
-        let is_over = all != 0 && held == all || stroll.path.len() >= room;
         let steps = self.prefix.len() + self.edge.depth as usize;
-        if !is_over && self.step(world, &mut stroll, steps, |walks| walks.trail(place)) {
-            self.count_held(&stroll, stroll.held & !held);
-            return Task::Walk {
-                place,
-                time,
-                stroll,
-            };
-        }
-        let stuck = !is_over;
+        let mut taken = 0;
+        let stuck = loop {
+            let held = stroll.held;
+            if all != 0 && held == all || stroll.path.len() >= room {
+                break false;
+            }
+            if taken == steps_max || self.limits.first_violation && self.found.has_new() {
+                let task = Task::Walk {
+                    place,
+                    time,
+                    stroll,
+                };
+                return (task, taken);
+            }
+            if !self.step(world, &mut stroll, steps, |walks| walks.trail(place)) {
+                break true;
+            }
+            taken += 1;
+            if stroll.held != held {
+                self.count_held(&stroll, stroll.held & !held);
+            }
+        };
+        (self.end_walk(world, (place, time), stroll, stuck), taken)
+    }
+
+    /// Draws the conclusions from a walk that is over, and begins the next one.
+    fn end_walk(
+        &mut self,
+        world: &mut Space,
+        (place, time): (usize, u64),
+        mut stroll: Stroll,
+        stuck: bool,
+    ) -> Task {
+        let all = self.book.all();
+        let held = stroll.held;
         if stuck {
             // Where nothing happens any more, what holds goes on to hold (B-16).
             self.count_held(&stroll, stroll.judged.holds & !held);
@@ -354,6 +391,7 @@ impl Walks {
             let stuck = stuck && self.is_stuck(world, &stroll.words);
             return self.begin_probe(world, execution, stuck, suspicious, (place, time));
         }
+        self.spare = stroll;
         self.next_walk(world, place, time)
     }
 
@@ -465,13 +503,18 @@ impl Walks {
 
 impl Walk for Walks {
     fn advance(&mut self, world: &mut Space, steps: u64) -> Option<Stop> {
-        for at in 0..steps {
+        let mut left = steps;
+        let mut unasked = STRETCH;
+        while left > 0 {
             // What limits look at grows slowly: it need not be asked at every step of a walk.
-            let in_walk = matches!(&self.task, Task::Walk { .. } | Task::Probe(_)) && at % 64 != 0;
-            let is_asked = !in_walk || self.limits.first_violation;
-            if is_asked && let Some(stop) = self.stop(world) {
-                return Some(stop);
+            let in_walk = matches!(&self.task, Task::Walk { .. } | Task::Probe(_));
+            if !in_walk || unasked >= STRETCH || self.limits.first_violation {
+                unasked = 0;
+                if let Some(stop) = self.stop(world) {
+                    return Some(stop);
+                }
             }
+            let mut taken = 1;
             let task = std::mem::replace(&mut self.task, Task::Over(Stop::Enough));
             self.task = match task {
                 Task::Prefix(stroll) => self.advance_prefix(world, stroll),
@@ -479,11 +522,18 @@ impl Walk for Walks {
                     place,
                     time,
                     stroll,
-                } => self.advance_walk(world, place, time, stroll),
+                } => {
+                    let stretch = left.min(STRETCH);
+                    let (task, steps) = self.advance_walk(world, (place, time), stroll, stretch);
+                    taken = steps.max(1);
+                    task
+                }
                 Task::Grow { place, until } => self.grow(world, place, until),
                 Task::Probe(probe) => self.advance_probe(world, probe),
                 over @ Task::Over(_) => over,
             };
+            left -= taken;
+            unasked += taken;
         }
         self.stop(world)
     }

@@ -254,6 +254,32 @@ impl Tables {
         }
     }
 
+    /// Takes a step if its deliveries are known, and tells whether they are: as [`look`](Self::look) and then
+    /// [`patch`](Self::patch), in one go.
+    #[inline]
+    pub(crate) fn take(&self, words: &mut [u32], number: u32) -> bool {
+        let successor = &self.successors[number as usize];
+        match successor.reach {
+            Reach::Nobody => {}
+            Reach::One => {
+                let word = &mut words[usize::from(successor.to)];
+                match self.deliveries.look(*word, successor.bundle) {
+                    Some(next) => *word = next,
+                    None => return false,
+                }
+            }
+            Reach::Further => {
+                let is_known = self.look(words, 0, number, successor) != Looked::Unknown;
+                if is_known {
+                    self.patch(words, number);
+                }
+                return is_known;
+            }
+        }
+        words[usize::from(self.details[number as usize].node)] = successor.next;
+        true
+    }
+
     /// Sums up what the properties see of a state. It is exact up to the collisions that bound every verdict.
     #[inline]
     pub(crate) fn stance<W: Word>(&self, words: &[W]) -> u64 {

@@ -2,7 +2,6 @@
 
 use crate::explore::liveness::book::{Book, Judged};
 use crate::explore::strategy::{Kind, Setting, Settings};
-use crate::interned::tables::Looked;
 use crate::interned::world::Space;
 use crate::model::event::Event;
 use crate::model::handler::mix;
@@ -167,7 +166,7 @@ fn below(thrown: u64, bound: u64) -> u64 {
 }
 
 /// A random execution from some state on.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(in crate::explore) struct Stroll {
     pub(in crate::explore) words: Vec<u32>,
     /// The steps so far.
@@ -180,15 +179,21 @@ pub(in crate::explore) struct Stroll {
 }
 
 impl Stroll {
-    /// Begins in a state. Walks of different numbers have different dice.
-    pub(in crate::explore) fn new(words: Vec<u32>, judged: Judged, seed: u64, number: u64) -> Self {
-        Self {
-            words,
-            path: Vec::new(),
-            held: 0,
-            judged,
-            dice: mix(mix(seed) ^ number),
-        }
+    /// Begins in a state. Walks of different numbers have different dice. What an earlier walk has allocated is used again.
+    pub(in crate::explore) fn begin(
+        mut self,
+        words: &[u32],
+        judged: Judged,
+        seed: u64,
+        number: u64,
+    ) -> Self {
+        self.words.clear();
+        self.words.extend_from_slice(words);
+        self.path.clear();
+        self.held = 0;
+        self.judged = judged;
+        self.dice = mix(mix(seed) ^ number);
+        self
     }
 
     /// Takes a step, and returns it; nothing if there is none that has a weight.
@@ -217,10 +222,8 @@ impl Stroll {
 /// Takes a step that is possible, computing what is not known yet.
 #[inline]
 pub(in crate::explore) fn take(world: &mut Space, words: &mut [u32], step: u32) {
-    let tables = world.tables();
-    let successor = &tables.successors[step as usize];
-    if tables.look(words, 0, step, successor) == Looked::Unknown {
+    if !world.tables().take(words, step) {
         world.look(words, 0, step);
+        world.tables().patch(words, step);
     }
-    world.tables().patch(words, step);
 }

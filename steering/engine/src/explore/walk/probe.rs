@@ -52,7 +52,7 @@ impl Walks {
             stuck,
             critical,
             failed: 0,
-            stroll: self.stroll(world, self.start.clone()),
+            stroll: self.stroll_from_start(world),
             live: Vec::new(),
             execution,
             place,
@@ -81,7 +81,7 @@ impl Walks {
     fn ask(&mut self, world: &mut Space, probe: &mut Probe) {
         if let Next::Ask(at) = probe.critical.next() {
             let words = self.after(world, &probe.execution[..at.min(probe.execution.len())]);
-            probe.stroll = self.stroll(world, words);
+            probe.stroll = self.stroll(world, &words);
         }
     }
 
@@ -91,10 +91,7 @@ impl Walks {
             Next::Found(at, case) => return self.conclude_probe(world, *probe, at, case),
         };
         let bit = 1 << probe.target;
-        let mut stroll = std::mem::replace(
-            &mut probe.stroll,
-            Stroll::new(Vec::new(), Default::default(), 0, 0),
-        );
+        let mut stroll = std::mem::take(&mut probe.stroll);
         let before = |_: &Self| probe.execution[..at].to_vec();
         let room = probe.length.saturating_sub(at);
         let went = stroll.path.len() < room && self.step(world, &mut stroll, at, before);
@@ -190,7 +187,7 @@ impl Walks {
         probe.raises -= 1;
         probe.length *= 2;
         let words = self.after(world, &probe.execution);
-        let mut stroll = self.stroll(world, words);
+        let mut stroll = self.stroll(world, &words);
         let bit = 1 << probe.target;
         while probe.execution.len() + stroll.path.len() < probe.length && stroll.held & bit == 0 {
             let before = |_: &Self| probe.execution.clone();
