@@ -104,6 +104,8 @@ pub struct Options {
     pub order: Order,
     /// How the checker searches.
     pub strategy: Strategy,
+    /// How much may be done about what must come true again and again and never would.
+    pub liveness: Mode,
     /// How long beyond its budget a checker may be silent before it is told to stop, and then again before it is killed.
     pub grace_ms: u64,
     /// How old the oldest checkpoint of a snapshot may be when a filter is installed because of it.
@@ -167,6 +169,7 @@ impl Default for Options {
             },
             order: Order::LeastHarm,
             strategy: Strategy::PORTFOLIO,
+            liveness: Mode::Audit,
             grace_ms: 2_000,
             snapshot_age_ms_max: 30_000,
             filter_ttl_ms: 60_000,
@@ -239,6 +242,8 @@ pub struct Counts {
     /// Events that came to a handler, or would have.
     pub actions: u64,
 
+    /// Those of the predictions by which a property never comes true again.
+    pub predictions_dead: u64,
     /// Runs begun.
     pub runs: u64,
     /// Runs that ended by themselves.
@@ -366,6 +371,8 @@ pub struct Controller {
     set_modes: BTreeMap<String, Mode>,
     /// The properties the service brings along, once a checker has told.
     service_names: Option<BTreeSet<String>>,
+    /// Those of which the checker has said that they must come true again and again.
+    eventually: BTreeSet<String>,
     harm: harm::Ledger,
     /// Properties that had no answer in the last run, by name.
     unjudged: BTreeMap<String, unjudged::Unjudged>,
@@ -411,6 +418,7 @@ impl Controller {
             shared: sharing::Sharing::default(),
             set_modes: BTreeMap::new(),
             service_names: None,
+            eventually: BTreeSet::new(),
             unjudged: BTreeMap::new(),
             left_out: BTreeMap::new(),
             panicked: BTreeSet::new(),

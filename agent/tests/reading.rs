@@ -131,6 +131,8 @@ fn log(scratch: &Scratch) {
     });
     let violation = What::Violation {
         property: "one root".to_owned(),
+        how: None,
+        critical: None,
         explanation: "n1 and n2 both lead".to_owned(),
         depth: 4,
         strategy: Some("consequence".to_owned()),

@@ -208,6 +208,10 @@ kinds! {
     "violation" Violation {
         /// The property that would be broken.
         property: String,
+        /// `dead` if it must come true again and again and, as is proved, never would. Absent if a state would break it.
+        how: Option<String>,
+        /// If `dead`: the critical transition, the event after which it is too late.
+        critical: Option<String>,
         /// What would be wrong.
         explanation: String,
         /// How many events lead there. With 0 the snapshot itself shows it: it was not prevented.

@@ -9,10 +9,12 @@
 //! | [`start`] | from a snapshot to the state a search starts from |
 //! | [`replay`] | past paths on a new state |
 //! | [`remedy`] | filters, and the proof that one helps and does no harm |
+//! | `liveness` | what must come true again and again: states ahead from which it never does |
 //! | [`path`] | paths as bytes, and the names of violations |
 //! | [`spell`] | a path spelled out as a trace |
 //! | [`process`], [`sandbox`] | the process that does all this, and what it may not do |
 
+mod liveness;
 pub mod path;
 pub mod process;
 pub mod remedy;
@@ -28,12 +30,13 @@ use scry_protocol::limit::{
     FILTERS_MAX, MEMBERS_MAX, NAME_BYTES_MAX, PROPERTIES_MAX, TEXT_BYTES_MAX,
 };
 use scry_protocol::link::checker::{
-    CheckerToAgent, Ended, Found, Job, Lasting, LeftOut, Progress, Replayed, Report, Unjudged,
-    Violation as Told,
+    CheckerToAgent, Ended, Found, How, Job, Lasting, LeftOut, PastPath, Progress, Replayed, Report,
+    Unjudged, Violation as Told,
 };
 use scry_protocol::{NodeId, ViolationId};
 
 use crate::blame;
+use crate::checker::liveness::Beside;
 use crate::checker::remedy::{ProofTime, Prover, Remedies};
 use crate::checker::replay::Replay;
 use crate::checker::start::Start;
@@ -84,6 +87,8 @@ struct Compiled<S: Service> {
     properties: Vec<Property<S>>,
     /// What filters must not take out of reach.
     goals: Vec<Property<S>>,
+    /// The same as it stands: what must come true again and again.
+    eventually: Vec<Property<S>>,
 }
 
 impl<S: Service> Default for Checker<S> {
@@ -114,6 +119,10 @@ impl<S: Service> Checker<S> {
             }
             compiled.properties = judged(job, compiled.properties, &panics);
             compiled.goals = contained(compiled.goals, &panics);
+            compiled.eventually = match job.liveness {
+                Mode::Off => Vec::new(),
+                Mode::Audit | Mode::Steer => judged(job, compiled.eventually, &panics),
+            };
             Ok((compiled, start))
         });
         let mut counts = Counts::default();
@@ -125,12 +134,16 @@ impl<S: Service> Checker<S> {
             Err(reason) => (Ended::Unreadable, 0, 0, reason),
             Ok((
                 Compiled {
-                    properties, goals, ..
+                    properties,
+                    goals,
+                    eventually,
+                    ..
                 },
                 Start {
                     state,
                     remarks,
                     left_out,
+                    all_mail,
                 },
             )) => {
                 out = left_out;
@@ -139,8 +152,10 @@ impl<S: Service> Checker<S> {
                     threads: self.threads,
                     shell,
                     start: state,
+                    all_mail,
                     properties,
                     goals,
+                    eventually,
                     remarks,
                     told: BTreeSet::new(),
                     unconfirmed: 0,
@@ -183,6 +198,7 @@ impl<S: Service> Checker<S> {
             text: text.to_owned(),
             properties: scry_properties::from_text::<S>(text)?,
             goals: scry_properties::goals_from_text::<S>(text)?,
+            eventually: scry_properties::eventually_from_text::<S>(text)?,
         };
         self.compiled = Some(compiled.clone());
         Ok(compiled)
@@ -205,6 +221,9 @@ fn strategy_of(job: &Job) -> Result<Strategy, String> {
 /// A violation with what is needed to tell of it.
 struct Seen<S: Service> {
     id: ViolationId,
+    how: How,
+    /// The event after which it is too late, if that is known.
+    critical: String,
     property: String,
     nodes: Vec<NodeId>,
     explanation: String,
@@ -217,8 +236,11 @@ struct Run<'a, S: Service> {
     threads: usize,
     shell: &'a mut dyn Shell,
     start: Simulation<S>,
+    /// Whether all that is on its way is part of it.
+    all_mail: bool,
     properties: Vec<Property<S>>,
     goals: Vec<Property<S>>,
+    eventually: Vec<Property<S>>,
     remarks: Vec<String>,
     told: BTreeSet<ViolationId>,
     /// Findings whose paths did not replay.
@@ -276,9 +298,7 @@ impl<S: Service> Run<'_, S> {
                 return self.remarks.push(remark);
             }
             let replayed = match path::read::<S>(&past.path) {
-                Ok(old) => replay::replay(&self.start, &old, &self.properties)
-                    .filter(|replayed| !is_off(self.job, &replayed.property))
-                    .filter(|replayed| self.fits_in_time(replayed)),
+                Ok(old) => self.replay(past, &old),
                 Err(error) => {
                     let remark = format!("the past path of {}: {error}", past.violation);
                     self.remarks.push(remark);
@@ -286,23 +306,36 @@ impl<S: Service> Run<'_, S> {
                 }
             };
             let confirmed = replayed.is_some();
-            let mut remedies = Remedies::default();
-            if let Some(replayed) = replayed {
-                remedies = self.remedy(
-                    past.violation,
-                    &replayed.property,
-                    &replayed.nodes,
-                    &replayed.path,
-                );
+            let (how, remedies) = replayed.unwrap_or((How::Broken, Remedies::default()));
+            if confirmed {
                 self.proved.push((past.violation, remedies.clone()));
             }
             self.shell.tell(CheckerToAgent::Replayed(Replayed {
                 run: self.job.run,
                 violation: past.violation,
                 confirmed,
+                how,
                 remedies: remedies.filters,
                 elsewhere: remedies.elsewhere,
             }));
+        }
+    }
+
+    /// Replays one past path. If it still leads to a violation, the remedies are returned, if there are any.
+    fn replay(&mut self, past: &PastPath, old: &[Step<S>]) -> Option<(How, Remedies)> {
+        let replayed = replay::replay(&self.start, old, &self.properties)
+            .filter(|replayed| !is_off(self.job, &replayed.property))
+            .filter(|replayed| self.fits_in_time(replayed));
+        match replayed {
+            Some(Replay {
+                property,
+                nodes,
+                path,
+            }) => {
+                let remedies = self.remedy(past.violation, &property, &nodes, &path);
+                Some((How::Broken, remedies))
+            }
+            None => Some((How::Dead, self.replay_dead(past, old)?)),
         }
     }
 
@@ -328,12 +361,16 @@ impl<S: Service> Run<'_, S> {
                 return Ended::Unreadable;
             }
         };
+        let mut beside = self.lookout();
         let options = Options {
             strategy,
             limits: Limits {
                 states: Some(budget.states_max),
                 depth: Some(budget.depth_max),
-                bytes: Some(budget.memory_bytes_max),
+                bytes: Some(match &beside {
+                    Some(_) => budget.memory_bytes_max - budget.memory_bytes_max / liveness::SHARE,
+                    None => budget.memory_bytes_max,
+                }),
                 first_violation: false,
             },
             threads: self.threads,
@@ -347,23 +384,29 @@ impl<S: Service> Run<'_, S> {
                 return Ended::Unreadable;
             }
         };
-        let ended = self.follow(&mut search, counts);
+        let ended = self.follow(&mut search, counts, &mut beside);
+        self.look_out_to_the_end(beside);
         let lasting = search.lasting().into_iter();
         self.lasting = lasting
             .map(|(node, properties)| Lasting { node, properties })
             .collect();
         let unjudged = search.unjudged().into_iter().take(PROPERTIES_MAX);
-        self.unjudged = unjudged
-            .map(|unjudged| Unjudged {
-                property: cut(unjudged.property, NAME_BYTES_MAX),
-                why: cut(unjudged.why, NAME_BYTES_MAX),
-            })
-            .collect();
+        let unjudged = unjudged.map(|unjudged| Unjudged {
+            property: cut(unjudged.property, NAME_BYTES_MAX),
+            why: cut(unjudged.why, NAME_BYTES_MAX),
+        });
+        self.unjudged.extend(unjudged);
+        self.unjudged.truncate(PROPERTIES_MAX);
         ended
     }
 
     /// Continues a search to its end, and tells what it finds.
-    fn follow(&mut self, search: &mut Search<S>, counts: &mut Counts) -> Ended {
+    fn follow(
+        &mut self,
+        search: &mut Search<S>,
+        counts: &mut Counts,
+        beside: &mut Option<Beside<S>>,
+    ) -> Ended {
         let budget = self.job.budget;
         let mut pace = Pace::default();
         let mut known = 0;
@@ -391,6 +434,8 @@ impl<S: Service> Run<'_, S> {
                 let id = path::name(&violation.property, &violation.nodes, &violation.path);
                 self.report(Seen {
                     id,
+                    how: How::Broken,
+                    critical: String::new(),
                     property: violation.property,
                     nodes: violation.nodes,
                     explanation: violation.explanation.unwrap_or_default(),
@@ -407,6 +452,7 @@ impl<S: Service> Run<'_, S> {
                 Some(_) => return Ended::Budget,
                 None => {}
             }
+            self.look_out(beside, false);
             if let Some(ended) = self.halted() {
                 self.tell_unfit(search);
                 // Beyond what a strategy promises, a search is welcome to end at any time.
@@ -461,7 +507,10 @@ impl<S: Service> Run<'_, S> {
         let proved = self.proved.iter().find(|(id, _)| *id == seen.id);
         let remedies = match proved {
             Some((_, remedies)) if !remedies.filters.is_empty() => remedies.clone(),
-            _ => self.remedy(seen.id, &seen.property, &seen.nodes, &seen.path),
+            _ => match seen.how {
+                How::Broken => self.remedy(seen.id, &seen.property, &seen.nodes, &seen.path),
+                How::Dead => self.lifeline(seen.id, &seen.property, &seen.critical, &seen.path),
+            },
         };
         let path = path::write(&seen.path).unwrap_or_else(|error| {
             self.remarks.push(format!("{}: {error}", seen.id));
@@ -471,6 +520,8 @@ impl<S: Service> Run<'_, S> {
             id: seen.id,
             trace: self.trace(&seen, &remedies),
             property: cut(seen.property, NAME_BYTES_MAX),
+            how: seen.how,
+            critical: cut(seen.critical, NAME_BYTES_MAX),
             explanation: cut(seen.explanation, TEXT_BYTES_MAX),
             depth: seen.path.len() as u32,
             path,
@@ -505,11 +556,28 @@ impl<S: Service> Run<'_, S> {
         nodes: &[NodeId],
         path: &[Step<S>],
     ) -> Remedies {
+        self.prove(property, nodes, path, false, |prover| prover.remedies(id))
+    }
+
+    /// Has remedies proved, as long as there is time for it. What can still come true is asked `at_length` or briefly.
+    fn prove(
+        &mut self,
+        property: &str,
+        nodes: &[NodeId],
+        path: &[Step<S>],
+        at_length: bool,
+        seek: impl FnOnce(Prover<'_, S>) -> Remedies,
+    ) -> Remedies {
         let me = self.me();
         let time_ms = self.job.budget.time_ms;
         let begun = self.shell.elapsed_ms();
         let deadline = (begun + time_ms / SHARE_OF_TIME).min(time_ms);
         let halfway = begun + deadline.saturating_sub(begun) / 2;
+        let fates = liveness::fates(
+            (self.job, &self.start, self.all_mail),
+            (&self.eventually, &self.goals),
+            at_length,
+        );
         let shell = &mut *self.shell;
         let mut halted = |time| {
             let until = match time {
@@ -522,6 +590,7 @@ impl<S: Service> Run<'_, S> {
             start: &self.start,
             properties: &self.properties,
             goals: &self.goals,
+            fates,
             me,
             property,
             nodes,
@@ -534,7 +603,7 @@ impl<S: Service> Run<'_, S> {
             time: ProofTime::All,
             baseline: None,
         };
-        let mut remedies = prover.remedies(id);
+        let mut remedies = seek(prover);
         remedies.filters.truncate(FILTERS_MAX);
         remedies
     }

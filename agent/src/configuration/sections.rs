@@ -153,6 +153,10 @@ sections! {
         command: Vec<String> = Vec::new(),
         /// How it searches: the name of a strategy, as `check --help` of the service lists them.
         strategy: String = Strategy::PORTFOLIO.name().to_owned(),
+        /// What is done about properties that must come true again and again and, as is proved, soon never can. `off`: it is not
+        /// looked for. `audit`: it is predicted and reported. `steer`: it is prevented, where the mode of the property allows it.
+        /// Unless it is off, a filter that would lead there is refused, whatever it is for.
+        liveness: Mode = Mode::Audit,
         /// How long one search may take.
         time_ms: u64 = 5_000,
         /// How much longer it may stay silent before it is killed.

@@ -1,5 +1,5 @@
 //! How much may be done about a property: the lowest of what the global mode, the property file, the configuration and an
-//! operator allow, and audit if it did too much harm.
+//! operator allow, for what must come true again and again also of `checker.liveness`, and audit if it did too much harm.
 //!
 //! The global mode is the last that the configuration, an operator or a signal set; a kill switch holds everything off
 //! whatever was set, and when it is gone, what was set last counts.
@@ -265,6 +265,12 @@ impl Controller {
                 self.set_modes.get(property).copied(),
                 "an operator has set it",
             ),
+            (
+                self.eventually
+                    .contains(property)
+                    .then_some(options.liveness),
+                "`checker.liveness` says so",
+            ),
             (fallen.map(|_| Mode::Audit), ""),
         ];
         let limits = limits
@@ -279,6 +285,14 @@ impl Controller {
             (_, why, _) => Some(why.to_owned()),
         };
         Allowed { mode, why }
+    }
+
+    /// Learns that a property is one that must come true again and again: how much may be done about it is also for
+    /// `checker.liveness` to say.
+    pub(super) fn learn_eventually(&mut self, property: &str) {
+        if !self.eventually.contains(property) && self.eventually.len() < PROPERTIES_MAX {
+            self.eventually.insert(property.to_owned());
+        }
     }
 
     /// Lists the properties that are known by name or have a mode of their own.

@@ -3,7 +3,9 @@
 use scry::trace;
 use scry_protocol::filter::{Action, Filter};
 use scry_protocol::limit::{PATHS_MAX, SNAPSHOT_FRAME_BYTES_MAX, TEXT_BYTES_MAX};
-use scry_protocol::link::checker::{Cancel, Ended, Found, PastPath, Progress, Replayed, Report};
+use scry_protocol::link::checker::{
+    Cancel, Ended, Found, How, PastPath, Progress, Replayed, Report,
+};
 use scry_protocol::link::host::{Neighbor, Surroundings};
 use scry_protocol::record::{Absent, Shown};
 use scry_protocol::snapshot::Missing;
@@ -345,6 +347,7 @@ impl Controller {
             whole,
             modes: self.own_modes(),
             strategy: self.options.strategy.name().to_owned(),
+            liveness: self.options.liveness,
         };
         self.outputs
             .push_back(Output::Checker(Box::new(job).into()));
@@ -389,6 +392,7 @@ impl Controller {
             return;
         };
         run.replayed += 1;
+        let dead = replayed.how == How::Dead;
         let shared = run.shared.remove(&violation);
         let new = replayed.confirmed && run.seen.insert(violation);
         let run_id = run.id;
@@ -427,6 +431,10 @@ impl Controller {
                 .first()
                 .map(|filter| filter.property.clone());
             let property = named.filter(|name| !name.is_empty()).unwrap_or(property);
+            if dead {
+                self.counts.predictions_dead += u64::from(new);
+                self.learn_eventually(&property);
+            }
             self.by_property.of(&property).predictions += u64::from(new);
             if shared {
                 self.paths.found(violation, &property, &explanation, &path);
@@ -468,6 +476,10 @@ impl Controller {
         if self.run.as_ref().is_none_or(|run| run.id != found.run) {
             return;
         }
+        let dead = violation.how == How::Dead;
+        if dead {
+            self.learn_eventually(&violation.property);
+        }
         let mode = self.mode_of(&violation.property);
         if mode == Mode::Off {
             return;
@@ -475,6 +487,8 @@ impl Controller {
         let trace = self.hand_out_trace(id, &violation.trace);
         let what = What::Violation {
             property: violation.property.clone(),
+            how: dead.then(|| Word(violation.how).to_string()),
+            critical: Some(violation.critical.clone()).filter(|said| !said.is_empty()),
             explanation: violation.explanation.clone(),
             depth: violation.depth,
             strategy: self.run.as_ref().map(|run| run.strategy.name().to_owned()),
@@ -494,6 +508,7 @@ impl Controller {
         }
         let new = u64::from(run.seen.insert(id));
         self.counts.predictions += new;
+        self.counts.predictions_dead += if dead { new } else { 0 };
         self.by_property.of(&violation.property).predictions += new;
         self.paths.found(
             id,

@@ -3,7 +3,7 @@
 use scry_protocol::compress::Packed;
 use scry_protocol::filter::{Action, Filter, Matcher};
 use scry_protocol::link::checker::{
-    Cancel, Ended, Found, PastPath, Progress, Ready, Replayed, Report, Violation,
+    Cancel, Ended, Found, How, PastPath, Progress, Ready, Replayed, Report, Violation,
 };
 use scry_protocol::link::host::{
     FailedOpen, FilterEnd, FilterEnded, FilterHit, InstallFilters, PredictionAnswer, Veto,
@@ -314,6 +314,8 @@ fn found(run: RunId, id: u64, remedies: Vec<Filter>) -> Box<Found> {
         violation: Violation {
             id: violation(id),
             property: "one root".to_owned(),
+            how: How::Broken,
+            critical: String::new(),
             explanation: "n1 and n2 both lead".to_owned(),
             depth: 4,
             path: id.to_be_bytes().to_vec(),
@@ -331,6 +333,7 @@ fn replayed(run: RunId, id: u64, confirmed: bool, remedies: Vec<Filter>) -> Repl
         run,
         violation: violation(id),
         confirmed,
+        how: How::Broken,
         remedies,
         elsewhere: None,
     }

@@ -127,6 +127,7 @@ pub(super) fn controller(loaded: &Loaded, file: &Path) -> controller::Options {
             .strategy
             .parse()
             .expect("the configuration was checked"),
+        liveness: checker.liveness.into(),
         // It waits this long twice: before it cancels, and before it kills.
         grace_ms: checker.grace_ms / 2,
         filter_ttl_ms: steering.ttl_ms,

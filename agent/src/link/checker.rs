@@ -574,6 +574,7 @@ mod tests {
             whole: true,
             modes: Vec::new(),
             strategy: "consequence".to_owned(),
+            liveness: scry_protocol::filter::Mode::Off,
         }
     }
 

@@ -131,6 +131,7 @@ fn search(what: &What) -> String {
             depth,
             mode,
             neighbor,
+            how,
             ..
         } => {
             let when = match depth {
@@ -139,7 +140,8 @@ fn search(what: &What) -> String {
                 depth => format!("in {depth} steps"),
             };
             let whose = neighbor.map_or(String::new(), |node| format!(", {node} could prevent it"));
-            format!("{property}: {explanation} ({when}, {mode}{whose})")
+            let how = how.as_ref().map_or(String::new(), |how| format!("{how} "));
+            format!("{property}: {explanation} ({how}{when}, {mode}{whose})")
         }
         What::Replay {
             property,
@@ -408,7 +410,7 @@ mod tests {
     use super::*;
 
     /// A record of each kind, without what every record has, and what it says.
-    const SAID: [(&str, &str); 36] = [
+    const SAID: [(&str, &str); 37] = [
         (
             r#"{"kind":"started","version":"1.2","mode":"steer","configuration":"c0ffee"}"#,
             "version 1.2, mode steer, configuration c0ffee",
@@ -430,6 +432,10 @@ mod tests {
         (
             r#"{"kind":"violation","property":"p","explanation":"two lead","depth":2,"mode":"audit","neighbor":"n2"}"#,
             "p: two lead (in 2 steps, audit, n2 could prevent it)",
+        ),
+        (
+            r#"{"kind":"violation","property":"p","how":"dead","critical":"Join from n2 at n1","explanation":"never again","depth":2,"mode":"audit"}"#,
+            "p: never again (dead in 2 steps, audit)",
         ),
         (
             r#"{"kind":"replay","property":"p","confirmed":true,"remedies":1,"shared_by":"n3"}"#,

@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::filter::Filter;
+use crate::filter::{Filter, Mode};
 use crate::id::{NodeId, RunId, ViolationId};
 use crate::limit::{
     self, CHECKPOINT_FRAME_BYTES_MAX, FILTERS_MAX, MEMBERS_MAX, NAME_BYTES_MAX, PATH_BYTES_MAX,
@@ -74,6 +74,8 @@ pub struct Job {
     /// How to search: the name of a strategy.
     #[serde(with = "limit::Text::<NAME_BYTES_MAX>")]
     pub strategy: String,
+    /// How much may be done about what must come true again and again and never would. With `off` it is not looked for.
+    pub liveness: Mode,
 }
 
 /// How many faults of each kind a path may contain.
@@ -166,6 +168,8 @@ pub struct Replayed {
     pub violation: ViolationId,
     /// Whether it still leads there.
     pub confirmed: bool,
+    /// In which way the property is violated there.
+    pub how: How,
     /// Filters proved anew, if it does; none if nothing safe was found.
     #[serde(with = "limit::List::<FILTERS_MAX>")]
     pub remedies: Vec<Filter>,
@@ -272,6 +276,16 @@ coded! {
 }
 
 coded! {
+    /// In which way a property is violated.
+    pub enum How {
+        /// It must hold in every state, and does not in one.
+        Broken = 0 "broken",
+        /// It must come true again and again, and from a state on never does. That is proved.
+        Dead = 1 "dead",
+    }
+}
+
+coded! {
     /// Why a search ended.
     pub enum Ended {
         /// There was nothing more to visit.
@@ -295,6 +309,11 @@ pub struct Violation {
     /// The property it breaks.
     #[serde(with = "limit::Text::<NAME_BYTES_MAX>")]
     pub property: String,
+    /// In which way.
+    pub how: How,
+    /// The event after which it is too late, and its node, for people; empty if nothing is dead.
+    #[serde(with = "limit::Text::<NAME_BYTES_MAX>")]
+    pub critical: String,
     /// What is wrong in the bad state, for people.
     #[serde(with = "limit::Text::<TEXT_BYTES_MAX>")]
     pub explanation: String,

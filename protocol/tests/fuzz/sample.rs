@@ -471,6 +471,7 @@ pub(crate) fn agent_to_checker(dice: &mut Dice) -> AgentToChecker {
             mode: coded(dice),
         }),
         strategy: text(dice),
+        liveness: coded(dice),
     })
     .into()
 }
@@ -495,6 +496,7 @@ pub(crate) fn checker_to_agent(dice: &mut Dice) -> CheckerToAgent {
             run: RunId::new(dice.number()),
             violation: ViolationId::new(dice.number()),
             confirmed: dice.flag(),
+            how: coded(dice),
             remedies: list(dice, 2, filter),
             elsewhere: optional(dice, node),
         }
@@ -505,6 +507,8 @@ pub(crate) fn checker_to_agent(dice: &mut Dice) -> CheckerToAgent {
             violation: Violation {
                 id: ViolationId::new(dice.number()),
                 property: text(dice),
+                how: coded(dice),
+                critical: text(dice),
                 explanation: text(dice),
                 depth: dice.number() as u32,
                 path: dice.bytes(60),

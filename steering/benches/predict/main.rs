@@ -98,6 +98,7 @@ fn measure<S: Service>(
         whole: true,
         modes: Vec::new(),
         strategy: "consequence".to_owned(),
+        liveness: scry_protocol::filter::Mode::Off,
     };
     let (mut restores, mut founds) = (Vec::new(), Vec::new());
     for _ in 0..runs {

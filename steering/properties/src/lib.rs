@@ -127,6 +127,6 @@ pub use file::{FILE_BYTES_MAX, Mode, NAME_BYTES_MAX, PROPERTIES_MAX, PropertyFil
 pub use scan::{EXPRESSION_BRACKETS_MAX, EXPRESSION_BYTES_MAX, EXPRESSION_TOKENS_MAX};
 pub use schema::{FieldType, Schema};
 pub use scry_engine::property::Kind;
-pub use set::goals_from_text;
 pub use set::{CompiledProperty, Predicate, PropertySet, from_text};
+pub use set::{eventually_from_text, goals_from_text};
 pub use syntax::EXPRESSION_DEPTH_MAX;

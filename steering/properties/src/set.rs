@@ -173,6 +173,24 @@ pub fn goals_from_text<S: Service>(text: &str) -> Result<Vec<Property<S>>, Strin
     Ok(rules.map(CompiledProperty::into_goal).collect())
 }
 
+/// Compiles the text of a property file for a service, and lists what must hold again and again, as it stands: the parts of all
+/// `eventually` properties that are not off.
+///
+/// # Errors
+///
+/// Everything that is wrong with the text, for people.
+pub fn eventually_from_text<S: Service>(text: &str) -> Result<Vec<Property<S>>, String> {
+    if text.is_empty() {
+        let mut own = S::properties();
+        own.retain(|property| property.kind() == Kind::Eventually);
+        return Ok(own);
+    }
+    let schema = Schema::of::<S>();
+    PropertyFile::load("properties.toml", text.as_bytes(), &schema, S::properties())
+        .map(|set| parts_of(set.eventually.iter()))
+        .map_err(|errors| errors.to_string())
+}
+
 impl<S: Service> PropertySet<S> {
     /// Lists what must hold in every state: the parts of all `always` properties that are not off.
     pub fn properties(&self) -> Vec<Property<S>> {

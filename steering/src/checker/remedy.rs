@@ -21,6 +21,8 @@
 //!   that can come true without it within the length of the path must be able to come true with it.
 //! - A filter on one content must also stand against a sender that says the same in other words: some steps deeper, no
 //!   message of the same kind from the same sender may lead to the violation.
+//! - What must come true again and again, and can before the event, must still be able to when the filter has acted: a way into
+//!   a dead state is no remedy (see `liveness`).
 //! - It must not stop everything: if without it some node can change its state, by anything but a fault and without
 //!   breaking the property, then some node must be able to do so after it has acted.
 //!
@@ -33,6 +35,7 @@
 //! Consequence prediction is no proof in the mathematical sense: it is the paper's, with its blind spots.
 
 mod candidate;
+mod dead;
 mod proof;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -43,6 +46,7 @@ use scry_protocol::link::checker::Order;
 use scry_protocol::{FilterId, NodeId, ViolationId};
 
 use crate::checker::cut;
+use crate::checker::liveness::Fates;
 use crate::checker::remedy::candidate::{Candidate, Harm, candidates};
 use crate::checker::remedy::proof::Danger;
 use crate::checker::replay::Broken;
@@ -99,6 +103,8 @@ pub(crate) struct Prover<'a, S: Service> {
     pub(crate) properties: &'a [Property<S>],
     /// What a filter must not take out of reach: each is violated in just the states that are to be reached.
     pub(crate) goals: &'a [Property<S>],
+    /// Answers what can still come true, if that is asked at all.
+    pub(crate) fates: Option<Fates<'a, S>>,
     pub(crate) me: NodeId,
     /// What is broken at the end of the path, and by which nodes; none if it is about all.
     pub(crate) property: &'a str,

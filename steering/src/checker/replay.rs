@@ -60,6 +60,30 @@ pub fn replay<S: Service>(
     None
 }
 
+/// Follows an old path from a new state to its end, and returns what happens now, with the states from the new one on.
+pub(super) fn follow<S: Service>(
+    start: &Simulation<S>,
+    old: &[Step<S>],
+) -> (Vec<Step<S>>, Vec<Simulation<S>>) {
+    let mut path = Vec::new();
+    let mut states = vec![start.clone()];
+    for step in old {
+        let mut state = states[states.len() - 1].clone();
+        let Some(event) = find(&state, step) else {
+            continue;
+        };
+        let step = Step {
+            event,
+            ..step.clone()
+        };
+        if state.step(&step) == Ok(Effectiveness::Changed) {
+            path.push(step);
+            states.push(state);
+        }
+    }
+    (path, states)
+}
+
 /// A property that is broken, and the nodes it is broken by; none if it is about all.
 pub(super) type Broken = (String, Vec<NodeId>);
 

@@ -46,6 +46,8 @@ pub struct Start<S: Service> {
     pub remarks: Vec<String>,
     /// Members that could not be made part of it, and why.
     pub left_out: Vec<(NodeId, String)>,
+    /// Whether all messages on their way are known, and it is known that they are.
+    pub all_mail: bool,
 }
 
 /// Why there is no start state.
@@ -124,7 +126,7 @@ fn restore_nodes<S: Service>(
     }
     let mut links = links_of_all(&members);
     let mut mail = Mail::<S>::default();
-    traffic(&members, &links, &mut remarks, &mut mail);
+    let all_mail = traffic(&members, &links, &mut remarks, &mut mail);
     let (mut setups, mut nodes) = (BTreeMap::new(), BTreeMap::new());
     for (id, (setup, local)) in states {
         let node = Node {
@@ -139,6 +141,7 @@ fn restore_nodes<S: Service>(
         state: Simulation::from_nodes(setups, nodes, faults).in_scope(scope),
         remarks,
         left_out,
+        all_mail,
     };
     Ok((start, readings_of_all(members)))
 }
@@ -354,6 +357,10 @@ struct Lost {
 }
 
 impl Lost {
+    fn is_none(&self) -> bool {
+        self.unlisted + self.unreadable + self.doubtful + self.astray == 0
+    }
+
     fn remarks(&self) -> impl Iterator<Item = String> {
         let said = [
             (self.unlisted, "their sender did not keep them"),
@@ -372,18 +379,22 @@ impl Lost {
     }
 }
 
+/// Puts all messages on their way, says of which that cannot be done, and tells whether none may still come of which nothing is
+/// known.
 fn traffic(
     members: &Members,
     links: &BTreeMap<NodeId, Links>,
     remarks: &mut Vec<String>,
     post: &mut dyn Post,
-) {
+) -> bool {
     let mut lost = Lost::default();
     // What is kept back came before all that is still on its way.
     put_kept(members, links, post, &mut lost);
     put_flying(members, links, post, &mut lost);
     put_closes(members, links, post);
     remarks.extend(lost.remarks());
+    let recorded = |read: &Shown| read.content.channels.is_some();
+    (members.len() < 2 || members.values().all(recorded)) && lost.is_none()
 }
 
 /// Puts back on its way what nodes keep from their handlers.

@@ -6,6 +6,8 @@ mod clock;
 mod commit;
 mod damage;
 mod differential;
+mod guest;
+mod liveness;
 #[expect(
     dead_code,
     reason = "shared with the fuzz tests of the protocol, which use all of it"

@@ -58,7 +58,7 @@ fn a_restored_system_is_the_one_that_was_captured() {
     same(&tell(Story::Reworded), N0);
 }
 
-fn replace(snapshot: &mut Snapshot, node: NodeId, change: impl FnOnce(&mut Content)) {
+pub(crate) fn replace(snapshot: &mut Snapshot, node: NodeId, change: impl FnOnce(&mut Content)) {
     let member = snapshot.members.iter_mut().find(|it| it.node == node);
     let member = member.expect("a member");
     let mut content = member.body.read().expect("a content");

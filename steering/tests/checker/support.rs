@@ -6,7 +6,7 @@ use std::time::Instant;
 use scry::checker::{Checker, Shell};
 use scry::{Faults, NodeId, Program, Request, Service, Simulation};
 use scry_protocol::RunId;
-use scry_protocol::filter::{Action, Filter, Matcher};
+use scry_protocol::filter::{Action, Filter, Matcher, Mode};
 use scry_protocol::link::checker::{
     self, Budget, CheckerToAgent, Job, Order, PastPath, Replayed, Report, Violation,
 };
@@ -103,6 +103,7 @@ pub(crate) fn job<S: Service>(state: &Simulation<S>, by: u32) -> Job {
         whole: true,
         modes: Vec::new(),
         strategy: "consequence".to_owned(),
+        liveness: Mode::Audit,
     }
 }
 

@@ -184,6 +184,7 @@ fn job(counts: bool) -> Job {
         whole: true,
         modes: Vec::new(),
         strategy: "consequence".to_owned(),
+        liveness: scry_protocol::filter::Mode::Audit,
     }
 }
 

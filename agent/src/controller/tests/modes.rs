@@ -322,3 +322,91 @@ fn whoever_sets_a_mode_is_told_why_it_does_not_count() {
     let why = set.unwrap().why.expect("it does nothing there");
     assert!(why.starts_with("but the service acts on nothing"), "{why}");
 }
+
+/// A prediction that something never comes true again, with a filter on its critical transition.
+fn dead(run: RunId, id: u64) -> Box<Found> {
+    let mut dead = found(run, id, vec![join_filter()]);
+    dead.violation.how = How::Dead;
+    dead.violation.critical = "Join from n2 at n1".to_owned();
+    dead
+}
+
+fn with_liveness(mode: Mode, liveness: Mode) -> Bench {
+    Bench::with(Options {
+        mode,
+        liveness,
+        ..Options::default()
+    })
+}
+
+#[test]
+fn what_never_comes_true_again_is_prevented_if_both_the_mode_and_that_of_liveness_allow_it() {
+    for mode in [Mode::Audit, Mode::Steer] {
+        for liveness in [Mode::Audit, Mode::Steer] {
+            let mut bench = with_liveness(mode, liveness);
+            let run = bench.begin();
+            assert_eq!(bench.jobs[0].liveness, liveness);
+            bench.checker(dead(run, 7));
+            assert_eq!(bench.installed()[0].mode, mode.min(liveness));
+            let counts = bench.controller.counts();
+            assert_eq!((counts.predictions, counts.predictions_dead), (1, 1));
+            let What::Violation {
+                how,
+                critical,
+                mode: told,
+                ..
+            } = &bench.records("violation")[0].what
+            else {
+                panic!("it is a violation");
+            };
+            assert_eq!(how.as_deref(), Some("dead"));
+            assert_eq!(critical.as_deref(), Some("Join from n2 at n1"));
+            assert_eq!(told.0, mode.min(liveness));
+        }
+    }
+    assert_eq!(Options::default().liveness, Mode::Audit);
+}
+
+#[test]
+fn the_mode_of_liveness_is_not_for_what_must_always_hold() {
+    let mut bench = with_liveness(Mode::Steer, Mode::Off);
+    bench.begin();
+    bench.find(7);
+    assert_eq!(bench.installed()[0].mode, Mode::Steer);
+    assert_eq!(bench.controller.counts().predictions_dead, 0);
+    let What::Violation { how, critical, .. } = &bench.records("violation")[0].what else {
+        panic!("it is a violation");
+    };
+    assert_eq!((how, critical), (&None, &None));
+}
+
+/// After a restart nothing is known but the path, and the first word of it is that it was replayed.
+#[test]
+fn a_replay_does_not_steer_more_than_liveness_may() {
+    let mut bench = with_liveness(Mode::Steer, Mode::Audit);
+    let run = bench.begin();
+    let mut again = replayed(run, 7, true, vec![join_filter()]);
+    again.how = How::Dead;
+    bench.checker(again);
+    assert_eq!(bench.installed()[0].mode, Mode::Audit);
+    assert_eq!(bench.controller.counts().predictions_dead, 1);
+}
+
+#[test]
+fn filters_fall_when_liveness_may_do_less() {
+    let mut bench = with_liveness(Mode::Steer, Mode::Steer);
+    let run = bench.begin();
+    bench.checker(dead(run, 7));
+    let id = bench.installed()[0].id;
+    let now = bench.now;
+    let less = Options {
+        mode: Mode::Steer,
+        liveness: Mode::Audit,
+        ..Options::default()
+    };
+    bench.controller.handle_options(now, less);
+    bench.drain();
+    assert_eq!(bench.withdrawn(), [id]);
+    let allowed = bench.controller.allowed("one root");
+    assert_eq!(allowed.why.as_deref(), Some("`checker.liveness` says so"));
+}

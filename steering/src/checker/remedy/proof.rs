@@ -20,11 +20,11 @@ use scry_engine::service::Service;
 use scry_engine::timing::Clock;
 
 /// How many states one search of a proof may find. Beyond, nothing is proved.
-const PROOF_STATES_MAX: u64 = 200_000;
+pub(super) const PROOF_STATES_MAX: u64 = 200_000;
 /// What a retry costs: the step that is filtered, and the sender's timer.
-const RETRY_STEPS: usize = 2;
+pub(super) const RETRY_STEPS: usize = 2;
 /// How much deeper a retry in other words is looked for.
-const REWORDED_STEPS: usize = 4;
+pub(super) const REWORDED_STEPS: usize = 4;
 /// How many steps a search takes before the clock is looked at. The first slices are smaller, so that early states are
 /// among the samples.
 const SLICE_STEPS: u64 = 256;
@@ -151,6 +151,9 @@ impl<S: Service> Prover<'_, S> {
             refuse_new(&others, &without, Some(self.property))?;
         }
         self.judge_from_start(rule)?;
+        let waits = *harm == Harm::Delay && danger == Danger::Passes;
+        // Last, since it takes long and seldom finds anything.
+        self.leaves_alive(candidate, &before, &branches, waits)?;
         Ok(match harm {
             Harm::Delay => danger,
             _ => Danger::Passes,
@@ -283,7 +286,7 @@ impl<S: Service> Prover<'_, S> {
 
     /// Judges what the filter does from the start state on, off the path too: what it breaks, and what can come true no
     /// more.
-    fn judge_from_start(&mut self, rule: &NodeFilter) -> Result<(), String> {
+    pub(super) fn judge_from_start(&mut self, rule: &NodeFilter) -> Result<(), String> {
         let length = self.path.len();
         let steered = self
             .start
@@ -342,7 +345,7 @@ impl<S: Service> Prover<'_, S> {
     }
 
     /// Returns the state after a part of the path.
-    fn after(&self, path: &[Step<S>]) -> Result<Simulation<S>, String> {
+    pub(super) fn after(&self, path: &[Step<S>]) -> Result<Simulation<S>, String> {
         let mut state = self.start.clone();
         for step in path {
             state.step(step).map_err(|error| error.to_string())?;
@@ -351,7 +354,11 @@ impl<S: Service> Prover<'_, S> {
     }
 
     /// Lists what is broken within a depth.
-    fn explore(&mut self, from: &Simulation<S>, depth: usize) -> Result<BTreeSet<Broken>, String> {
+    pub(super) fn explore(
+        &mut self,
+        from: &Simulation<S>,
+        depth: usize,
+    ) -> Result<BTreeSet<Broken>, String> {
         let task = self.task(from, depth, Vec::new());
         let time = self.time;
         let found = task.run(&mut || (self.halted)(time), |_, _| Ok(()))?;
@@ -498,7 +505,7 @@ fn has_passed<S: Service>(
 
 /// Returns the states after a filter has acted on an event: several if the node chooses what to do about a connection
 /// that is reset. What is held, postponed or refused leaves the state as it is.
-fn acted<S: Service>(steered: Simulation<S>, step: &Step<S>) -> Vec<Simulation<S>> {
+pub(super) fn acted<S: Service>(steered: Simulation<S>, step: &Step<S>) -> Vec<Simulation<S>> {
     let acts = |(taken, after): (Step<S>, Simulation<S>)| {
         (taken.node == step.node && taken.event == step.event).then_some(after)
     };
@@ -517,7 +524,7 @@ fn all_broken<S: Service>(found: Vec<Violation<S>>) -> BTreeSet<Broken> {
 
 /// Refuses what breaks something that is not broken without it. Of the property `by_node` it counts which nodes break it,
 /// of others only whether somebody does.
-fn refuse_new(
+pub(super) fn refuse_new(
     with: &BTreeSet<Broken>,
     without: &BTreeSet<Broken>,
     by_node: Option<&str>,
