@@ -216,8 +216,8 @@ pub struct CheckpointManager {
     unreadable: BTreeSet<NodeId>,
     /// Peers whose last number was not believed.
     implausible: BTreeSet<NodeId>,
-    /// Neighbors that were not in the last snapshot they were asked for.
-    missed: BTreeSet<NodeId>,
+    /// Neighbors that were not in the last snapshot they were asked for, and when it ended.
+    missed: BTreeMap<NodeId, Time>,
     next_period: Option<Time>,
     last_gather: u64,
     last_request: u16,
@@ -254,7 +254,7 @@ impl CheckpointManager {
             doubts: BTreeMap::new(),
             unreadable: BTreeSet::new(),
             implausible: BTreeSet::new(),
-            missed: BTreeSet::new(),
+            missed: BTreeMap::new(),
             next_period: None,
             last_gather: 0,
             last_request: options.first_request,

@@ -30,6 +30,8 @@ pub(super) enum Asker {
 
 impl CheckpointManager {
     pub(super) fn handle_request(&mut self, now: Time, from: NodeId, request: Request) {
+        // Who asks is there.
+        self.missed.remove(&from);
         if let Some(known) = request.known {
             self.exchange.handle_confirmed(from, known);
         }

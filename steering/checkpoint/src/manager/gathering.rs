@@ -37,6 +37,9 @@ enum Purpose {
 
 /// How many questions of the host may be under way beside other gathers.
 const LOOKS_MAX: usize = 16;
+/// Who did not answer is asked again about events that are held after so long. On a busy machine everybody is late now and then,
+/// and an event that is judged without its witness runs.
+const MISSED_MS: u64 = 500;
 
 /// A request to a peer whose answer has not come.
 #[derive(Debug)]
@@ -97,8 +100,8 @@ impl CheckpointManager {
         self.start_gather(now, Purpose::Demand)
     }
 
-    /// Gathers the neighbors' states for a host that holds an event. Who did not answer the last time is not asked, unless the
-    /// event is about it: the event waits for all who are, and only for a few milliseconds.
+    /// Gathers the neighbors' states for a host that holds an event. Who did not answer just now is not asked, unless the event
+    /// is about it: the event waits for all who are, and only for a few milliseconds.
     pub(super) fn handle_look(&mut self, now: Time, look: &LookAgain) {
         let looks = self.gathers.values();
         let looks = looks.filter(|running| matches!(running.purpose, Purpose::Look(_)));
@@ -106,7 +109,7 @@ impl CheckpointManager {
             return;
         }
         let mut neighbors = self.neighborhood.current(now);
-        neighbors.retain(|node| look.about == Some(*node) || !self.missed.contains(node));
+        neighbors.retain(|node| look.about == Some(*node) || !self.was_missed(now, *node));
         let options = gather::Options {
             rounds_max: self.options.gather.rounds_max,
             round_ms: look.wait_ms.clamp(1, self.options.gather.round_ms),
@@ -121,6 +124,12 @@ impl CheckpointManager {
         };
         self.gathers.insert(id, running);
         self.with_gather(now, id, |_, _| {});
+    }
+
+    /// Tells whether a neighbor has been silent so recently that it is not asked while an event is held.
+    fn was_missed(&self, now: Time, node: NodeId) -> bool {
+        let since = self.missed.get(&node);
+        since.is_some_and(|since| now < since.after_millis(MISSED_MS))
     }
 
     /// Learns that a peer's agent cannot be reached.
@@ -425,7 +434,7 @@ impl CheckpointManager {
                             self.give_up(older);
                         }
                     }
-                    self.finish(id, purpose, outcome);
+                    self.finish(now, id, purpose, outcome);
                 }
             }
         }
@@ -482,13 +491,14 @@ impl CheckpointManager {
 
     fn finish(
         &mut self,
+        now: Time,
         gather: GatherId,
         purpose: Purpose,
         outcome: Result<Snapshot, gather::GatherError>,
     ) {
         if let Ok(snapshot) = &outcome {
             self.tell_host_what_arrived(snapshot);
-            self.note_missing(snapshot);
+            self.note_missing(now, snapshot);
         }
         let on_demand = purpose == Purpose::Demand;
         let output = match (purpose, outcome) {
@@ -512,17 +522,17 @@ impl CheckpointManager {
         self.outputs.push_back(output);
     }
 
-    fn note_missing(&mut self, snapshot: &Snapshot) {
+    fn note_missing(&mut self, now: Time, snapshot: &Snapshot) {
         for member in &snapshot.members {
             self.missed.remove(&member.node);
         }
-        let missing = snapshot.missing.iter().map(|missing| missing.node);
+        let missing = snapshot.missing.iter().map(|missing| (missing.node, now));
         self.missed.extend(missing);
     }
 
     /// Names those who were not asked among the missing: they are neighbors all the same.
     fn add_unasked(&self, snapshot: &mut Snapshot) {
-        for &node in &self.missed {
+        for &node in self.missed.keys() {
             if snapshot.missing.len() < MEMBERS_MAX
                 && snapshot.member(node).is_none()
                 && !snapshot.missing.iter().any(|missing| missing.node == node)

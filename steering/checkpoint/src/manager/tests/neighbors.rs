@@ -62,7 +62,7 @@ fn look(world: &mut World, question: u64, about: Option<NodeId>) -> Vec<NodeId> 
     let now = world.now;
     world.manager(0).handle_host(now, look.into());
     world.deliver();
-    world.pass(1_000);
+    world.pass(20);
     world.deliver();
     let (answered, snapshot) = world.looked.pop().expect("it was answered");
     assert_eq!(answered, question);
@@ -81,4 +81,18 @@ fn who_was_silent_is_asked_again_only_where_it_is_what_the_question_is_about() {
     assert_eq!(look(&mut world, 5, Some(node(1))), [0, 1, 2].map(node));
     // It has answered.
     assert_eq!(look(&mut world, 6, None), [0, 1, 2].map(node));
+    // So it is when it has asked, or some time has passed.
+    for question in [7, 9] {
+        world.node(1).answers = false;
+        assert_eq!(look(&mut world, question, None), [0, 2].map(node));
+        world.node(1).answers = true;
+        match question {
+            7 => {
+                world.gather(1);
+                world.deliver();
+            }
+            _ => world.pass(500),
+        }
+        assert_eq!(look(&mut world, question + 1, None), [0, 1, 2].map(node));
+    }
 }
