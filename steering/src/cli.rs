@@ -5,6 +5,8 @@
 //! | [`check`] | `check`: explore a scenario and report |
 //! | [`node`] | `node`: run one live node |
 //! | [`properties`] | `properties`: read a property file and show how it is judged |
+//! | `settings` | the options that strategies bring |
+//! | `stored` | trace files: where a search begins, and what it found |
 //! | `progress` | the line that moves while it does |
 //! | `memory` | how much there is |
 //! | `interrupt` | Ctrl-C, once to report and twice to end |
@@ -19,6 +21,8 @@ mod memory;
 pub mod node;
 mod progress;
 pub mod properties;
+mod settings;
+mod stored;
 pub mod text;
 
 use std::ffi::OsString;
@@ -123,9 +127,14 @@ fn run<S: Program>(arguments: Vec<OsString>) -> u8 {
         bugs: S::bugs(),
         add_options: S::Options::augment_args,
     };
-    let own = |(command, matches): (Command, ArgMatches)| {
+    let own = |(mut command, matches, settings): (Command, ArgMatches, Vec<&'static str>)| {
         let options = match matches.subcommand() {
-            Some(("check", matches)) => Some(S::Options::from_arg_matches(matches)?),
+            Some(("check", matches)) => {
+                if let Command::Check(check) = &mut command {
+                    check.choose(settings::read(matches, &settings));
+                }
+                Some(S::Options::from_arg_matches(matches)?)
+            }
             _ => None,
         };
         Ok((command, options))
@@ -159,29 +168,39 @@ struct Words {
 }
 
 impl Words {
-    /// Adds what is the service's own to `check`. What its options say of themselves as a whole is not what `check` is about.
-    fn complete(&self, check: clap::Command) -> clap::Command {
+    /// Adds what is the service's own to `check`, and what strategies bring; lists the options of the latter. What the service's
+    /// options say of themselves as a whole is not what `check` is about.
+    fn complete(&self, check: clap::Command) -> (clap::Command, Vec<&'static str>) {
         let (about, long_about) = (check.get_about().cloned(), check.get_long_about().cloned());
-        let mut check = (self.add_options)(check).after_help(self.catalogue());
+        let check = (self.add_options)(check).after_help(self.catalogue());
+        let (mut check, settings) = settings::add(check);
         if let Some(about) = about {
             check = check.about(about);
         }
         if let Some(long_about) = long_about {
             check = check.long_about(long_about);
         }
-        check
+        (check, settings)
     }
 
-    fn parse(&self, arguments: Vec<OsString>) -> Result<(Command, ArgMatches), clap::Error> {
+    fn parse(
+        &self,
+        arguments: Vec<OsString>,
+    ) -> Result<(Command, ArgMatches, Vec<&'static str>), clap::Error> {
+        let mut settings = Vec::new();
         let command = Arguments::command()
             .about(self.about)
-            .mut_subcommand("check", |check| self.complete(check));
+            .mut_subcommand("check", |check| {
+                let (check, added) = self.complete(check);
+                settings = added;
+                check
+            });
         let matches = command.try_get_matches_from(arguments)?;
         let Arguments { command } = Arguments::from_arg_matches(&matches)?;
-        Ok((command, matches))
+        Ok((command, matches, settings))
     }
 
-    /// Lists what this service's scenarios and bugs are called, and what can be set of strategies.
+    /// Lists what this service's scenarios and bugs and what strategies are called.
     fn catalogue(&self) -> String {
         let rows = |heading: &str, rows: &mut dyn Iterator<Item = (&'static str, &'static str)>| {
             rows.fold(format!("{heading}:\n"), |text, (name, about)| {
@@ -193,27 +212,13 @@ impl Words {
             "Strategies",
             &mut Strategy::all().map(|it| (it.name(), it.about())),
         );
-        let settings = Strategy::all().flat_map(|strategy| {
-            let rows = strategy.settings().iter();
-            rows.map(move |it| {
-                let (name, kind) = (it.name, it.kind);
-                format!(
-                    "  {name:<18} of {strategy}: {}; {} [default: {kind}]\n",
-                    it.about,
-                    kind.takes()
-                )
-            })
-        });
-        let settings = settings.fold("Settings of strategies:\n".to_owned(), |text, row| {
-            text + &row
-        });
-        let settings = settings.trim_end();
+        let strategies = strategies.trim_end();
         if self.bugs.is_empty() {
-            return format!("{scenarios}\n{strategies}\n{settings}");
+            return format!("{scenarios}\n{strategies}");
         }
         let bugs = rows("Bugs", &mut self.bugs.iter().map(|it| (it.name, it.about)));
         format!(
-            "{scenarios}\n{bugs}  {:<18} all of them\n\n{strategies}\n{settings}",
+            "{scenarios}\n{bugs}  {:<18} all of them\n\n{strategies}",
             "all"
         )
     }

@@ -9,10 +9,12 @@
 //! | [`text`] | a drawing for a terminal, with what changed at each step |
 //! | [`mermaid`] | a sequence diagram for documents |
 //! | [`shiviz`] | a log with vector clocks, for a space-time diagram |
+//! | [`follow`] | its steps again, in the service that it is of |
 //! | `draw`, `difference` | lifelines and arrows; what changed from one state to the next |
 
 mod difference;
 pub(crate) mod draw;
+pub mod follow;
 pub mod json;
 pub mod mermaid;
 pub mod shiviz;
@@ -122,6 +124,9 @@ pub struct Trace {
     /// What the path takes, in words: how long messages are on their way, and how late timers are.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub needs: Vec<String>,
+    /// Who found it, in words, where that was no node beside the service: a command that looks for nothing that would prevent it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub found_by: Option<String>,
 }
 
 /// One event of a trace.

@@ -57,12 +57,13 @@ use scry_protocol::NodeId;
 
 use crate::explore::confirm::Confirmed;
 use crate::explore::liveness::GOALS_MAX;
-use crate::explore::strategy::{Entry, Found, Plan, SettingError, Walk};
+use crate::explore::strategy::{Claim, Entry, Found, Plan, SettingError, Walk};
 use crate::interned::allowance::AllowanceTooLarge;
 use crate::interned::judge::Unjudged;
 use crate::interned::transitions::{Executor, Typed};
-use crate::interned::world::World;
-use crate::model::simulation::Simulation;
+use crate::interned::world::{StepIds, World};
+use crate::model::event::Step;
+use crate::model::simulation::{Effectiveness, Simulation};
 use crate::property::{Kind, Property};
 use crate::service::Service;
 use crate::timing::Clock;
@@ -113,6 +114,12 @@ pub enum SearchError {
     /// The strategy has no such setting.
     #[error(transparent)]
     Setting(#[from] SettingError),
+    /// The execution after which the search is to begin is none.
+    #[error("step {step} of the prefix cannot be taken")]
+    Prefix {
+        /// Which step, counting from 1.
+        step: usize,
+    },
 }
 
 /// How far a search is.
@@ -133,13 +140,24 @@ pub struct Counts {
 pub struct Search<S: Service> {
     world: World<Typed<S>>,
     start: Simulation<S>,
+    /// What leads from there to where the search begins.
+    prefix: Vec<Step<S>>,
     words: Vec<u32>,
     options: Options,
     walk: Box<dyn Walk>,
-    /// What became of findings that were laid out in time, by their number and the length of the path they had.
-    settled: RefCell<BTreeMap<(usize, usize), Settled<S>>>,
+    /// What became of findings that were laid out in time, by their number.
+    settled: RefCell<BTreeMap<usize, LaidOut<S>>>,
     /// How many states may still be looked at for other paths.
     tries: Cell<u32>,
+}
+
+/// What became of a finding that was laid out in time. A strategy may know better later, so what was claimed then of which path
+/// stands beside it.
+#[derive(Debug)]
+struct LaidOut<S: Service> {
+    claim: Claim,
+    path: Vec<StepIds>,
+    settled: Settled<S>,
 }
 
 /// What a search found since it was last asked.
@@ -177,6 +195,21 @@ impl<S: Service> Search<S> {
         properties: Vec<Property<S>>,
         options: Options,
     ) -> Result<Self, SearchError> {
+        Self::after(start, &[], properties, options)
+    }
+
+    /// Prepares a search at the end of an execution (B-36). What happens in the execution is not judged, but every path that is
+    /// reported begins with it.
+    ///
+    /// # Errors
+    ///
+    /// When a step of the execution cannot be taken, or the options do not go together.
+    pub fn after(
+        start: &Simulation<S>,
+        prefix: &[Step<S>],
+        properties: Vec<Property<S>>,
+        options: Options,
+    ) -> Result<Self, SearchError> {
         let Options {
             strategy,
             limits,
@@ -193,7 +226,8 @@ impl<S: Service> Search<S> {
             return Err(SearchError::Threads { strategy, threads });
         }
         strategy.check(&settings)?;
-        let (mut world, words) = World::of(start, properties)?;
+        let begin = end_of(start, prefix)?;
+        let (mut world, words) = World::of(&begin, properties)?;
         for kind in [Kind::Eventually, Kind::Sometimes] {
             let of_kind = world.goals().iter().filter(|goal| goal.kind == kind);
             let count = of_kind.count();
@@ -211,6 +245,7 @@ impl<S: Service> Search<S> {
         Ok(Self {
             world,
             start: start.clone(),
+            prefix: prefix.to_vec(),
             words,
             options,
             walk,
@@ -375,15 +410,18 @@ impl<S: Service> Search<S> {
                 Confirmed::Suspicion(one) => suspected.push(*one),
             }
         }
-        let extent = self.walk.extent().filter(|_| stop == Stop::Exhausted);
-        let (goals, goal_bytes) = (self.walk.goals(&self.world), self.walk.goal_bytes());
+        let extent = self.walk.extent();
+        let extent = extent.or((!self.prefix.is_empty()).then_some(AFTER_PREFIX));
+        let extent = extent.filter(|_| stop == Stop::Exhausted);
+        let (goals, goal_bytes) = (self.goals(), self.walk.goal_bytes());
         let mut unjudged = self.unjudged();
         if goals.is_empty() && self.options.strategy.judges_goals() {
-            let left = self.world.goals().iter().map(|goal| Unjudged {
+            let of_goals = self.world.goals();
+            unjudged.retain(|it| of_goals.iter().all(|goal| goal.name != it.property));
+            unjudged.extend(of_goals.iter().map(|goal| Unjudged {
                 property: goal.name.clone(),
                 why: "there was no time to draw conclusions".to_owned(),
-            });
-            unjudged = unjudged.into_iter().chain(left).collect();
+            }));
         }
         let transitions = self.world.transitions();
         Report {
@@ -408,4 +446,46 @@ impl<S: Service> Search<S> {
             tallies: self.walk.tallies(),
         }
     }
+
+    /// Tells what came of each goal. What holds in the prefix was reached, and what is reached nowhere after it is not known to be
+    /// reached nowhere.
+    fn goals(&self) -> Vec<GoalReport> {
+        let mut all = self.walk.goals(&self.world);
+        if self.prefix.is_empty() {
+            return all;
+        }
+        let prefix = self.prefix.len() as u32;
+        for report in all.iter_mut().filter(|it| it.kind == Kind::Sometimes) {
+            let goals = self.world.goals();
+            let goal = goals
+                .iter()
+                .position(|it| it.kind == report.kind && it.name == report.property);
+            let earlier = goal.and_then(|goal| self.first_in_prefix(goal));
+            report.standing = match (earlier, &report.standing) {
+                (Some(steps), _) => Standing::Reached { steps },
+                (None, Standing::Reached { steps }) => Standing::Reached {
+                    steps: prefix + steps,
+                },
+                (None, _) => Standing::NotReached,
+            };
+        }
+        all
+    }
+}
+
+/// Where a search looks that begins after a prefix.
+const AFTER_PREFIX: &str = "in all that can follow the prefix";
+
+/// Returns the state at the end of an execution.
+fn end_of<S: Service>(
+    start: &Simulation<S>,
+    execution: &[Step<S>],
+) -> Result<Simulation<S>, SearchError> {
+    let mut state = start.clone();
+    for (at, step) in execution.iter().enumerate() {
+        if state.step(step) != Ok(Effectiveness::Changed) {
+            return Err(SearchError::Prefix { step: at + 1 });
+        }
+    }
+    Ok(state)
 }

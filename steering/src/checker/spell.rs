@@ -69,6 +69,7 @@ pub fn spell<S: Service>(start: &Simulation<S>, path: &[Step<S>]) -> Trace {
         steps,
         remedies: Vec::new(),
         needs: Vec::new(),
+        found_by: None,
     }
 }
 
@@ -129,7 +130,7 @@ fn arrive<S: Service>(under_way: &mut Vec<OnItsWay<S>>, step: &Step<S>) -> Optio
     }
 }
 
-fn kind<M, T, C>(event: &Event<M, T, C>) -> Kind {
+pub(crate) fn kind<M, T, C>(event: &Event<M, T, C>) -> Kind {
     match event {
         Event::Deliver { .. } | Event::Receive { .. } => Kind::Message,
         Event::Refuse { .. }
@@ -143,7 +144,7 @@ fn kind<M, T, C>(event: &Event<M, T, C>) -> Kind {
     }
 }
 
-fn peer<M, T, C>(event: &Event<M, T, C>) -> Option<NodeId> {
+pub(crate) fn peer<M, T, C>(event: &Event<M, T, C>) -> Option<NodeId> {
     match event {
         Event::Deliver { from, .. }
         | Event::Receive { from, .. }
@@ -158,7 +159,7 @@ fn peer<M, T, C>(event: &Event<M, T, C>) -> Option<NodeId> {
 }
 
 /// Shows a state as JSON, or, where JSON has no words for it (a map with keys of several parts), as its debug form.
-fn value_of<S: Service>(service: &S) -> Value {
+pub(crate) fn value_of<S: Service>(service: &S) -> Value {
     serde_json::to_value(service).unwrap_or_else(|_| Value::String(format!("{service:?}")))
 }
 

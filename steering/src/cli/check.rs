@@ -2,14 +2,16 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::cli::interrupt::Interrupt;
 use crate::cli::progress::Progress;
+use crate::cli::settings::Chosen;
+use crate::cli::stored::Stored;
 use crate::cli::{
-    EXIT_CONFIGURATION, EXIT_FINE, EXIT_INTERRUPTED, EXIT_USAGE, EXIT_VIOLATED, json, memory,
-    properties, text,
+    EXIT_CONFIGURATION, EXIT_FINE, EXIT_INTERRUPTED, EXIT_SYSTEM, EXIT_USAGE, EXIT_VIOLATED, json,
+    memory, properties, stored, text,
 };
 use crate::program::{Bug, Program, Request};
 use scry_engine::explore::{Counts, Limits, Options, Report, Search, Settings, Stop, Strategy};
@@ -47,9 +49,16 @@ pub struct Check {
     /// How to search (see below).
     #[arg(long, value_name = "NAME", default_value_t = Strategy::EXHAUSTIVE, help_heading = "Search")]
     strategy: Strategy,
-    /// Set something of the strategy, for example `pruning=off` (repeatable; see below).
+    /// Set something of the strategy, for example `pruning=off` (repeatable). Each setting is an option of its own too (see below).
     #[arg(long, value_name = "NAME=VALUE", value_parser = setting, help_heading = "Search")]
     set: Vec<(String, String)>,
+    /// What was set by options that strategies bring.
+    #[arg(skip)]
+    chosen: Vec<Chosen>,
+    /// Begin at the end of the execution in this trace file, which begins where the scenario does; or, for a strategy with a
+    /// setting `prefix` (walk), where all `eventually` properties hold after a walk of at least so many steps.
+    #[arg(long, value_name = "FILE|STEPS", help_heading = "Search")]
+    prefix: Option<String>,
     /// The seed of a strategy that throws dice. The same seed gives the same report. [default: 0]
     #[arg(long, value_name = "NUMBER", help_heading = "Search")]
     seed: Option<u64>,
@@ -117,12 +126,56 @@ pub struct Check {
     /// Judge by the properties of this file instead of those built in (see `properties`).
     #[arg(long, value_name = "FILE")]
     properties: Option<PathBuf>,
+    /// Write every path that is found into this directory as a trace file, for `--prefix` and `scry explain`, and beside it an
+    /// execution that comes true.
+    #[arg(long, value_name = "DIR")]
+    traces: Option<PathBuf>,
     /// Print one JSON object instead of text.
     #[arg(long)]
     json: bool,
 }
 
 impl Check {
+    /// Takes what was given for options that strategies bring.
+    pub(super) fn choose(&mut self, chosen: Vec<Chosen>) {
+        self.chosen = chosen;
+    }
+
+    /// Returns the trace file after whose execution the search begins.
+    fn prefix_file(&self) -> Option<&Path> {
+        let prefix = self.prefix.as_deref()?;
+        prefix.parse::<u64>().is_err().then(|| Path::new(prefix))
+    }
+
+    /// Lists what is set of the strategy.
+    fn settings(&self) -> Result<Settings, Vec<String>> {
+        let mut errors = Vec::new();
+        let mut all = self.set.clone();
+        for chosen in &self.chosen {
+            match chosen.setting() {
+                Ok(set) => all.push(set),
+                Err(error) => errors.push(error),
+            }
+        }
+        if let (Some(steps), None) = (&self.prefix, self.prefix_file()) {
+            all.push(("prefix".to_owned(), steps.clone()));
+        }
+        let mut settings = Settings::default();
+        for (at, (name, value)) in all.iter().enumerate() {
+            if all[..at].iter().any(|(known, _)| known == name) {
+                errors.push(format!("`{name}` is set twice"));
+            }
+            match self.strategy.set(settings, name, value) {
+                Ok(set) => settings = set,
+                Err(error) => errors.push(error.to_string()),
+            }
+        }
+        match errors.is_empty() {
+            true => Ok(settings),
+            false => Err(errors),
+        }
+    }
+
     fn clock(&self) -> Clock {
         Clock {
             time: self.time,
@@ -143,6 +196,10 @@ pub struct Ended<S: Program> {
     pub bugs: BTreeSet<&'static str>,
     /// How many steps led to the start state.
     pub start_steps: usize,
+    /// After how many more steps, those of a trace file, the search began.
+    pub prefix_steps: usize,
+    /// The files in which is what was found, if there are any.
+    pub stored: Option<Stored>,
     /// What the search reports.
     pub report: Report<S>,
     /// How long it took to search.
@@ -151,6 +208,8 @@ pub struct Ended<S: Program> {
     pub concluding: Duration,
     /// What ended it, if it was not over.
     pub cut: Option<Cut>,
+    /// Why what was found is not in files.
+    pub unwritten: Option<String>,
 }
 
 /// What ended a search that was not over.
@@ -208,6 +267,10 @@ pub fn run<S: Program>(check: &Check, own: &S::Options) -> u8 {
                 true => println!("{}", json::report(&ended)),
                 false => print!("{}", text::report(&ended)),
             }
+            if let Some(error) = ended.unwritten {
+                eprintln!("error: {error}");
+                return EXIT_SYSTEM;
+            }
             match (ended.report.violations.is_empty(), ended.cut) {
                 (false, _) => EXIT_VIOLATED,
                 (true, Some(Cut::Interrupted)) => EXIT_INTERRUPTED,
@@ -236,21 +299,41 @@ fn explore<S: Program>(
         .start()
         .map_err(|error| vec![format!("scenario {scenario}: {error}")])?;
     let options = options(check)?;
+    let said = |error: String| vec![error];
+    let prefix = match check.prefix_file() {
+        Some(file) => stored::load(file, &start).map_err(said)?,
+        None => Vec::new(),
+    };
+    if let Some(directory) = &check.traces {
+        stored::prepare(directory).map_err(said)?;
+    }
     let begun = Instant::now();
-    let mut search =
-        Search::new(&start, properties, options).map_err(|error| vec![error.to_string()])?;
+    let mut search = Search::after(&start, &prefix, properties, options)
+        .map_err(|error| said(error.to_string()))?;
     let interrupt = Interrupt::listen();
     let cut = watch_to_end(check, &mut search, begun, options.limits.bytes, &interrupt);
     let elapsed = begun.elapsed();
     let limit = (!check.seconds.is_zero()).then_some(check.seconds);
-    conclude(&mut search, limit, &interrupt);
+    let cut = cut.or(conclude(&mut search, limit, &interrupt));
     let concluding = begun.elapsed() - elapsed;
     let report = search.finish_as_it_is();
+    let write = |directory: &PathBuf| {
+        let found_by = format!("check of scenario {scenario} by {}", report.strategy);
+        stored::write(directory, &found_by, &start, &report)
+    };
+    let (stored, unwritten) = match check.traces.as_ref().map(write) {
+        None => (None, None),
+        Some(Ok(stored)) => (Some(stored), None),
+        Some(Err(error)) => (None, Some(error)),
+    };
     Ok(Ended {
         cut,
+        unwritten,
+        stored,
         scenario,
         bugs,
         start_steps: steps.len(),
+        prefix_steps: prefix.len(),
         report,
         elapsed,
         concluding,
@@ -264,11 +347,7 @@ fn options(check: &Check) -> Result<Options, Vec<String>> {
         Some(bytes) => Some(bytes),
         None => memory::bytes().map(|bytes| bytes / MEMORY_PART),
     };
-    let mut settings = Settings::default();
-    for (name, value) in &check.set {
-        let set = check.strategy.set(settings, name, value);
-        settings = set.map_err(|error| vec![error.to_string()])?;
-    }
+    let settings = check.settings()?;
     if check.seed.is_some() && !check.strategy.is_seeded() {
         return Err(vec![format!(
             "{} has no dice, so --seed makes no difference",
@@ -314,16 +393,23 @@ impl<S: Program> Watched for Search<S> {
 }
 
 /// Draws conclusions, for as long again as the search may take at the most: a search that was cut would be for nothing without
-/// them. An interrupt ends it, unless it has ended the search already.
-fn conclude(search: &mut dyn Watched, limit: Option<Duration>, interrupt: &Interrupt) {
+/// them. An interrupt ends it, unless it has ended the search already. Returns what cut it.
+fn conclude(
+    search: &mut dyn Watched,
+    limit: Option<Duration>,
+    interrupt: &Interrupt,
+) -> Option<Cut> {
     let begun = Instant::now();
     let interrupted = interrupt.is_here();
     while !search.conclude(CONCLUDED_AT_ONCE) {
-        let is_late = limit.is_some_and(|limit| begun.elapsed() >= limit);
-        if is_late || interrupt.is_here() && !interrupted {
-            return;
+        if interrupt.is_here() && !interrupted {
+            return Some(Cut::Interrupted);
+        }
+        if let Some(limit) = limit.filter(|limit| begun.elapsed() >= *limit) {
+            return Some(Cut::Time(limit));
         }
     }
+    None
 }
 
 /// Continues a search until it ends, and says what ended it if it was not over.
@@ -507,6 +593,59 @@ fn bytes(text: &str) -> Result<u64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A search whose conclusions take so many looks, and that somebody interrupts after some of them.
+    struct Endless {
+        looks: u32,
+        needed: u32,
+        interrupted_after: u32,
+        interrupt: Interrupt,
+    }
+
+    impl Watched for Endless {
+        fn advance(&mut self, _: u64) -> Option<Stop> {
+            Some(Stop::Exhausted)
+        }
+
+        fn counts(&self) -> Counts {
+            Counts::default()
+        }
+
+        fn conclude(&mut self, _: u64) -> bool {
+            self.looks += 1;
+            if self.looks == self.interrupted_after {
+                self.interrupt.come();
+            }
+            self.looks >= self.needed
+        }
+    }
+
+    #[test]
+    fn an_interrupt_in_the_conclusion_ends_it_and_is_told() {
+        let check = |needed, interrupted_after, limit, before: bool| {
+            let interrupt = Interrupt::default();
+            if before {
+                interrupt.come();
+            }
+            let mut search = Endless {
+                looks: 0,
+                needed,
+                interrupted_after,
+                interrupt: interrupt.clone(),
+            };
+            let cut = conclude(&mut search, limit, &interrupt);
+            (cut, search.looks)
+        };
+        assert_eq!(check(5, 100, None, false), (None, 5));
+        assert_eq!(check(100, 3, None, false), (Some(Cut::Interrupted), 3));
+        // What ended the search does not end its conclusions.
+        assert_eq!(check(5, 100, None, true), (None, 5));
+        let none = Some(Duration::ZERO);
+        assert_eq!(
+            check(100, 100, none, false),
+            (Some(Cut::Time(Duration::ZERO)), 1)
+        );
+    }
 
     #[test]
     fn bytes_are_read_with_and_without_units() {

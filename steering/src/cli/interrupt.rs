@@ -29,6 +29,12 @@ impl Interrupt {
         self.0.load(Ordering::Relaxed)
     }
 
+    /// As if it had come.
+    #[cfg(test)]
+    pub(super) fn come(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
     fn wait(&self) {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()

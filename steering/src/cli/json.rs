@@ -26,11 +26,15 @@ pub fn report<S: Program>(ended: &Ended<S>) -> Value {
         elapsed,
         concluding,
         cut,
+        prefix_steps,
+        stored,
+        ..
     } = ended;
     json!({
         "scenario": scenario,
         "bugs": bugs,
         "start_steps": start_steps,
+        "prefix_steps": prefix_steps,
         "strategy": report.strategy.to_string(),
         "states": report.states,
         "transitions": report.transitions,
@@ -62,6 +66,9 @@ pub fn report<S: Program>(ended: &Ended<S>) -> Value {
         "liveness_bytes": report.goal_bytes,
         "suspected": report.suspected.iter().map(suspicion).collect::<Vec<_>>(),
         "violations": report.violations.iter().map(violation).collect::<Vec<_>>(),
+        "traces": stored.as_ref().map(|stored| {
+            json!({ "violations": stored.violations, "suspected": stored.suspected })
+        }),
     })
 }
 
@@ -155,6 +162,7 @@ fn suspicion<S: Service>(suspicion: &Suspicion<S>) -> Value {
             Case::C2 => "C2",
         },
         "walks": suspicion.walks,
+        "steps": suspicion.steps,
         "recovery_bound": suspicion.recovery_bound(),
         "explanation": suspicion.explanation,
         "depth": path.len(),

@@ -1,11 +1,13 @@
 //! A report for people: verdict, counts, and each violation as a small sequence diagram.
 
 use std::fmt::Write;
+use std::path::PathBuf;
 
 use scry_protocol::NodeId;
 
 use crate::cli::check::{Cut, Ended};
 use crate::cli::diagram;
+use crate::cli::stored::Stored;
 use crate::program::Program;
 use scry_engine::explore::report::{Report, Violation};
 use scry_engine::explore::{
@@ -30,6 +32,9 @@ pub fn report<S: Program>(ended: &Ended<S>) -> String {
         elapsed,
         concluding,
         cut,
+        prefix_steps,
+        stored,
+        ..
     } = ended;
     let mut out = String::new();
     let mut line = |text: String| writeln!(out, "{text}").expect("writing to a string succeeds");
@@ -40,8 +45,13 @@ pub fn report<S: Program>(ended: &Ended<S>) -> String {
             bugs.iter().copied().collect::<Vec<_>>().join(", ")
         ),
     };
+    let prefix = match prefix_steps {
+        0 => String::new(),
+        1 => ", after a prefix of 1 step".to_owned(),
+        steps => format!(", after a prefix of {steps} steps"),
+    };
     line(format!(
-        "scenario {scenario}, {bugs}; {} from a start state {start_steps} steps in",
+        "scenario {scenario}, {bugs}; {} from a start state {start_steps} steps in{prefix}",
         report.strategy
     ));
     if report.unconfirmed > 0 {
@@ -66,13 +76,18 @@ pub fn report<S: Program>(ended: &Ended<S>) -> String {
     for unfit in &report.unfit {
         line(self::unfit(unfit));
     }
-    for violation in &report.violations {
+    let files = |all: fn(&Stored) -> &[Vec<PathBuf>], at: usize| {
+        stored
+            .as_ref()
+            .map_or(String::new(), |stored| traces(&all(stored)[at]))
+    };
+    for (at, violation) in report.violations.iter().enumerate() {
         line(String::new());
-        line(self::violation(violation));
+        line(self::violation(violation) + &files(|stored| &stored.violations, at));
     }
-    for suspicion in &report.suspected {
+    for (at, suspicion) in report.suspected.iter().enumerate() {
         line(String::new());
-        line(self::suspicion(suspicion));
+        line(self::suspicion(suspicion) + &files(|stored| &stored.suspected, at));
     }
     line(String::new());
     let seconds = elapsed.as_secs_f64();
@@ -242,6 +257,19 @@ fn violation<S: Program>(violation: &Violation<S>) -> String {
     out
 }
 
+/// Names the files that hold a path and what comes true beside it.
+fn traces(files: &[PathBuf]) -> String {
+    let mut files = files.iter();
+    let mut out = String::new();
+    if let Some(path) = files.next() {
+        writeln!(out, "  trace: {}", path.display()).expect("writing to a string succeeds");
+    }
+    for live in files {
+        writeln!(out, "  comes true: {}", live.display()).expect("writing to a string succeeds");
+    }
+    out
+}
+
 fn steps_in_words(count: usize) -> String {
     match count {
         0 => "in the start state".to_owned(),
@@ -263,8 +291,9 @@ fn suspicion<S: Program>(suspicion: &Suspicion<S>) -> String {
     let bound = 100.0 * suspicion.recovery_bound();
     let mut lines = vec![
         format!(
-            "{} walks from here did not make it come true, so one does with a chance below {bound:.1} % (at 95 % confidence)",
-            suspicion.walks
+            "{} walks of {} steps from here did not make it come true, so one does with a chance below {bound:.1} % (at 95 % confidence)",
+            suspicion.walks,
+            grouped(suspicion.steps)
         ),
         decided.to_owned(),
     ];

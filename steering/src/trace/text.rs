@@ -30,7 +30,11 @@ pub fn render(trace: &Trace) -> String {
         1 => "after 1 step".to_owned(),
         count => format!("after {count} steps"),
     };
-    put(&mut out, &format!("  predicted by {}, {count}\n", trace.by));
+    let who = match &trace.found_by {
+        Some(found_by) => format!("found by {}", escaped(found_by)),
+        None => format!("predicted by {}", trace.by),
+    };
+    put(&mut out, &format!("  {who}, {count}\n"));
     start(&mut out, trace);
     steps(&mut out, trace);
     if !trace.needs.is_empty() {
@@ -38,6 +42,9 @@ pub fn render(trace: &Trace) -> String {
     }
     for need in &trace.needs {
         put(&mut out, &format!("  {}\n", escaped(need)));
+    }
+    if trace.found_by.is_some() {
+        return out;
     }
     put(&mut out, "\nWhat would prevent it\n");
     if trace.remedies.is_empty() {

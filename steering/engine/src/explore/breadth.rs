@@ -398,6 +398,14 @@ impl Breadth {
         self.kept.iter().map(Level::bytes).sum()
     }
 
+    /// Returns for how many goals a dead state was found.
+    pub(super) fn dead_count(&self) -> usize {
+        match (&self.classified, &self.wanted) {
+            (Some(classified), Some(wanted)) => classified.dead(&wanted.book).len(),
+            _ => 0,
+        }
+    }
+
     /// Tells whether every state there is was expanded.
     fn is_complete(&self, world: &Space) -> bool {
         self.stop == Some(Stop::Exhausted)

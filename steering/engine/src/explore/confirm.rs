@@ -6,7 +6,7 @@ use scry_protocol::NodeId;
 
 use crate::explore::report::{ALL_AT_ONCE, Dead, How, Proof, Suspicion};
 use crate::explore::strategy::{Claim, Found};
-use crate::explore::{Search, Unfit, Violation};
+use crate::explore::{LaidOut, Search, Unfit, Violation};
 use crate::interned::judge::{Finding, PANIC_PROPERTY};
 use crate::interned::world::StepIds;
 use crate::model::event::Step;
@@ -49,11 +49,7 @@ impl<S: Service> Search<S> {
 
     /// Replays the finding of a number, lays it out in time, and judges where it ends.
     pub(super) fn confirm(&self, at: usize, found: &Found) -> Confirmed<S> {
-        let path: Vec<Step<S>> = found
-            .path
-            .iter()
-            .map(|step| self.world.spell(step))
-            .collect();
+        let path = self.spell(&found.path);
         let Some(state) = self.replay(&path) else {
             return Confirmed::Unreplayed;
         };
@@ -62,7 +58,7 @@ impl<S: Service> Search<S> {
             return Confirmed::Unreplayed;
         }
         match &found.claim {
-            Claim::Breaks(finding) => self.confirm_broken(at, finding, &path, &state),
+            Claim::Breaks(finding) => self.confirm_broken((at, found), finding, &path, &state),
             Claim::Dead {
                 goals,
                 critical,
@@ -72,7 +68,7 @@ impl<S: Service> Search<S> {
                 let Some(proof) = self.prove_dead(&state, goals, *faults) else {
                     return Confirmed::Unreplayed;
                 };
-                let (path, layout) = match self.settled_at(at, goals, &path, &state) {
+                let (path, layout) = match self.settled_at((at, found), goals, &path, &state) {
                     Ok(fitting) => fitting,
                     Err(unfit) => return unfit,
                 };
@@ -103,7 +99,7 @@ impl<S: Service> Search<S> {
                     return Confirmed::Unreplayed;
                 }
                 // Another path would not be this one: if it does not fit, nothing is known.
-                let (path, layout) = match self.settled(at, &|_| false, &path) {
+                let (path, layout) = match self.settled((at, found), &|_| false, &path) {
                     Settled::Fits(path, layout) => (path, layout),
                     Settled::Impossible(need) | Settled::Undecided(need) => {
                         return unfit_of(&self.name_of(goals), Vec::new(), false, need);
@@ -124,12 +120,13 @@ impl<S: Service> Search<S> {
                 goals,
                 case,
                 walks,
+                steps,
                 live,
             } => {
                 if self.judge_goals(goals, &state) == Judgement::Holds {
                     return Confirmed::Unreplayed;
                 }
-                let (path, layout) = match self.settled_at(at, goals, &path, &state) {
+                let (path, layout) = match self.settled_at((at, found), goals, &path, &state) {
                     Ok(fitting) => fitting,
                     Err(unfit) => return unfit,
                 };
@@ -141,6 +138,7 @@ impl<S: Service> Search<S> {
                     property: self.name_of(goals),
                     case: *case,
                     walks: *walks,
+                    steps: *steps,
                     explanation: self.explain_goals(goals, &state),
                     path,
                     layout,
@@ -153,7 +151,7 @@ impl<S: Service> Search<S> {
 
     fn confirm_broken(
         &self,
-        at: usize,
+        it: (usize, &Found),
         finding: &Finding,
         path: &[Step<S>],
         state: &Simulation<S>,
@@ -167,7 +165,7 @@ impl<S: Service> Search<S> {
             let name = property.map_or(PANIC_PROPERTY, |property| property.name());
             unfit_of(name, self.nodes_of(finding), impossible, need)
         };
-        let (path, layout) = match self.settled(at, &violates, path) {
+        let (path, layout) = match self.settled(it, &violates, path) {
             Settled::Fits(path, layout) => (path, layout),
             Settled::Impossible(need) => return unfit(true, need),
             Settled::Undecided(need) => return unfit(false, need),
@@ -195,13 +193,13 @@ impl<S: Service> Search<S> {
     /// either, so it is dead in time too; only the way there must fit.
     fn settled_at(
         &self,
-        at: usize,
+        it: (usize, &Found),
         goals: &[usize],
         path: &[Step<S>],
         state: &Simulation<S>,
     ) -> Result<(Vec<Step<S>>, Layout), Confirmed<S>> {
         let arrives = |other: &Simulation<S>| other == state;
-        match self.settled(at, &arrives, path) {
+        match self.settled(it, &arrives, path) {
             Settled::Fits(path, layout) => Ok((path, layout)),
             // Only this very state was looked for: that it cannot be reached in time says nothing of others like it.
             Settled::Impossible(need) | Settled::Undecided(need) => {
@@ -237,6 +235,24 @@ impl<S: Service> Search<S> {
         state == base && owed.as_ref().is_some_and(all_taken)
     }
 
+    /// Spells out steps from where the search begins, with what leads there before them.
+    fn spell(&self, steps: &[StepIds]) -> Vec<Step<S>> {
+        let steps = steps.iter().map(|step| self.world.spell(step));
+        self.prefix.iter().cloned().chain(steps).collect()
+    }
+
+    /// Returns after how many steps of the prefix a goal holds first.
+    pub(super) fn first_in_prefix(&self, goal: usize) -> Option<u32> {
+        let mut state = self.start.clone().with_moments(None);
+        for steps in 0..=self.prefix.len() {
+            if self.judge_goals(&[goal], &state) == Judgement::Holds {
+                return Some(steps as u32);
+            }
+            state.step(self.prefix.get(steps)?).ok()?;
+        }
+        None
+    }
+
     fn name_of(&self, goals: &[usize]) -> String {
         match goals {
             [one] => self.world.goals()[*one].name.clone(),
@@ -246,7 +262,7 @@ impl<S: Service> Search<S> {
 
     /// Spells out an execution at whose end goals hold; nothing if it does not replay or they do not.
     fn comes_true(&self, steps: &[StepIds], goals: &[usize]) -> Option<Vec<Step<S>>> {
-        let path: Vec<Step<S>> = steps.iter().map(|step| self.world.spell(step)).collect();
+        let path = self.spell(steps);
         let end = self.replay(&path)?;
         (self.judge_goals(goals, &end) == Judgement::Holds).then_some(path)
     }
@@ -307,7 +323,7 @@ impl<S: Service> Search<S> {
 
     fn settled(
         &self,
-        at: usize,
+        (at, found): (usize, &Found),
         violates: &dyn Fn(&Simulation<S>) -> bool,
         path: &[Step<S>],
     ) -> Settled<S> {
@@ -316,8 +332,10 @@ impl<S: Service> Search<S> {
             let layout = layout::without_times(&self.start, path);
             return Settled::Fits(path.to_vec(), layout);
         }
-        if let Some(settled) = self.settled.borrow().get(&(at, path.len())) {
-            return settled.clone();
+        if let Some(known) = self.settled.borrow().get(&at)
+            && (&known.claim, &known.path) == (&found.claim, &found.path)
+        {
+            return known.settled.clone();
         }
         let clock = Clock {
             tries: clock.tries.min(self.tries.get()),
@@ -325,9 +343,12 @@ impl<S: Service> Search<S> {
         };
         let (settled, tried) = settle(&self.start, path, violates, &clock);
         self.tries.set(self.tries.get().saturating_sub(tried));
-        self.settled
-            .borrow_mut()
-            .insert((at, path.len()), settled.clone());
+        let known = LaidOut {
+            claim: found.claim.clone(),
+            path: found.path.clone(),
+            settled: settled.clone(),
+        };
+        self.settled.borrow_mut().insert(at, known);
         settled
     }
 

@@ -14,7 +14,10 @@ pub(super) static ENTRY: Entry = Entry {
     goals: true,
     offline: None,
     start: |world, start, plan| {
-        let wanted = Wanted::of(world, &plan.settings);
+        let wanted = Wanted::of(world, &plan.settings).map(|wanted| Wanted {
+            bytes_max: plan.limits.bytes,
+            ..wanted
+        });
         Box::new(Breadth::new(world, start, Pruning::Off, wanted, plan))
     },
 };

@@ -55,6 +55,8 @@ pub(super) struct Wanted {
     pub(super) faults: bool,
     /// Whether to look for fair cycles.
     pub(super) cycles: bool,
+    /// How many bytes that may take beside all else.
+    pub(super) bytes_max: Option<u64>,
 }
 
 impl Wanted {
@@ -64,6 +66,7 @@ impl Wanted {
             book: Book::new(world.goals()),
             faults: settings.is_on(&FAULT_RECOVERY),
             cycles: settings.is_on(&CYCLES),
+            bytes_max: None,
         })
     }
 }

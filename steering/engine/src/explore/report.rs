@@ -65,6 +65,8 @@ pub struct Suspicion<S: Service> {
     pub case: Case,
     /// How many walks from the state failed.
     pub walks: u64,
+    /// How many steps each of them had.
+    pub steps: u64,
     /// What is missing, in words, if the property can say.
     pub explanation: Option<String>,
     /// The steps from the start state.

@@ -47,7 +47,8 @@ pub struct Entry {
 /// Something that can be set of a strategy.
 #[derive(Clone, Copy, Debug)]
 pub struct Setting {
-    /// What it is called.
+    /// What it is called. On the command line it is an option of that name too. A name with a dot is one of several of the
+    /// same sort: `weight.call` is set by `--weight call=8`.
     pub name: &'static str,
     /// What it does, in a line.
     pub about: &'static str,
@@ -181,6 +182,8 @@ pub enum Claim {
         case: Case,
         /// How many walks failed.
         walks: u64,
+        /// How many steps each of them had.
+        steps: u64,
         /// The steps, from the start state on, of executions that share much with the path and in which the goals come true:
         /// the one that shares most first.
         live: Vec<Vec<StepIds>>,
@@ -203,7 +206,7 @@ pub struct UnknownStrategy(String);
 #[derive(Debug, Eq, PartialEq, thiserror::Error)]
 pub enum SettingError {
     /// The strategy has no such setting.
-    #[error("{strategy} has no setting `{name}`; {has}", has = has(*strategy))]
+    #[error("{strategy} has no setting `{name}`; {has}{others}", has = has(*strategy), others = others(name))]
     Unknown {
         /// The strategy.
         strategy: Strategy,
@@ -228,6 +231,17 @@ fn has(strategy: Strategy) -> String {
     match strategy.settings() {
         [] => "it has none".to_owned(),
         all => format!("it has {}", listed(all.iter().map(|setting| setting.name))),
+    }
+}
+
+/// Says which strategies have a setting of this name.
+fn others(name: &str) -> String {
+    let having = |it: &Strategy| it.settings().iter().any(|setting| setting.name == name);
+    let others: Vec<&str> = Strategy::all().filter(having).map(Strategy::name).collect();
+    match others.as_slice() {
+        [] => String::new(),
+        [one] => format!(" (`{name}` is of {one})"),
+        all => format!(" (`{name}` is of {})", listed(all.iter().copied())),
     }
 }
 
@@ -461,6 +475,10 @@ mod tests {
         for strategy in Strategy::all() {
             assert_eq!(strategy.name().parse(), Ok(strategy));
             assert!(strategy.settings().len() <= SETTINGS_MAX);
+            for setting in strategy.settings() {
+                let parts: Vec<&str> = setting.name.split('.').collect();
+                assert!(parts.len() <= 2 && !parts.contains(&""), "{}", setting.name);
+            }
         }
         let unknown = "depht"
             .parse::<Strategy>()
@@ -485,7 +503,7 @@ mod tests {
             .expect_err("it is refused");
         assert_eq!(
             other.to_string(),
-            "exhaustive has no setting `pruning`; it has fault-recovery and cycles"
+            "exhaustive has no setting `pruning`; it has fault-recovery and cycles (`pruning` is of consequence)"
         );
     }
 }

@@ -1,16 +1,18 @@
 //! MaceMC's search (Alg. 1 to 3) on the tables: everything up to a depth, and from each state at that edge random walks that must
 //! reach what `eventually` properties ask for.
 //!
-//! The exhaustive part grows by an increment at a time (B-9). States are told apart by fingerprint with their least depth, found
+//! The exhaustive part grows by an increment at a time (B-9), as long as an execution has steps left for a walk. States are told apart by fingerprint with their least depth, found
 //! level by level; so no state is begun from twice (B-31), none is lost because it was met deeper before (B-33), and what
 //! walks visit prunes nothing (B-34). Handlers run once per local state and input, so nothing is executed again to get back
 //! to a state (B-35). A goal that holds within the exhaustive part counts for nothing (B-12): it must hold in the walk.
 //!
 //! A walk that fails is a suspicion. Its critical transition is looked for by more walks (`liveness::critical`), and what
 //! can follow the state after it is enumerated as far as a bound goes: if that is all, the state is proved dead, or the suspicion is
-//! refuted.
+//! refuted. If the exhaustive part comes to an end, every state is classified, as by `exhaustive`. With `exact` off neither is done,
+//! and walks are all there is, as published.
 
 mod edge;
+mod exact;
 mod probe;
 
 use hashbrown::HashSet;
@@ -25,6 +27,7 @@ use crate::explore::report::{Cycles, GoalReport, STEPS_SHOWN, Standing, Walked};
 use crate::explore::shortest::Shortest;
 use crate::explore::strategy::{Claim, Entry, Found, Kind, Plan, Setting, Walk, steps};
 use crate::explore::walk::edge::Edge;
+use crate::explore::walk::exact::Exact;
 use crate::explore::walk::probe::Probe;
 use crate::explore::{Counts, Strategy};
 use crate::interned::world::Space;
@@ -61,6 +64,12 @@ const RAISE_LENGTH: Setting = Setting {
     kind: Kind::Switch(false),
 };
 
+const EXACT: Setting = Setting {
+    name: "exact",
+    about: "whether what can be enumerated is told exactly; off: by walks alone",
+    kind: Kind::Switch(true),
+};
+
 pub(super) static ENTRY: Entry = Entry {
     name: "walk",
     about: "everything up to a depth that grows, and random walks from there that must reach `eventually` properties",
@@ -71,6 +80,7 @@ pub(super) static ENTRY: Entry = Entry {
         PREFIX,
         PROBES,
         RAISE_LENGTH,
+        EXACT,
         WEIGHT_CALL,
         WEIGHT_MESSAGE,
         WEIGHT_TIMER,
@@ -129,8 +139,11 @@ struct Walks {
     /// The targets of `suspects`, a bit each.
     suspected: u32,
     refuted: u64,
-    /// How many states may still be enumerated.
+    /// Whether to enumerate, and how many states may still be.
+    exactly: bool,
     ahead_left: usize,
+    /// The classes of all states, once nothing is left to explore.
+    exact: Exact,
     /// How many suspects the search does not stop for.
     passed: usize,
     /// By target.
@@ -164,8 +177,12 @@ enum Task {
 #[derive(Debug)]
 struct Suspect {
     target: usize,
+    /// How many violations of safety were found before.
+    after: usize,
     path: Vec<u32>,
     case: Case,
+    /// How many steps walks from it had.
+    room: u64,
     proved: bool,
     live: Vec<Vec<u32>>,
 }
@@ -180,7 +197,7 @@ impl Walks {
             limits: plan.limits,
             seed: plan.seed,
             per_state: count(&WALKS),
-            length: count(&LENGTH) as usize,
+            length: usize::try_from(count(&LENGTH)).unwrap_or(usize::MAX),
             increment: count(&INCREMENT).min(u64::from(u32::MAX)) as u32,
             probes: count(&PROBES),
             raises: match settings.is_on(&RAISE_LENGTH) {
@@ -191,7 +208,7 @@ impl Walks {
             odds: Odds::of(settings, faults),
             start: start.to_vec(),
             prefix: Vec::new(),
-            prefix_min: count(&PREFIX) as usize,
+            prefix_min: usize::try_from(count(&PREFIX)).unwrap_or(usize::MAX),
             edge: Edge::at(world, start),
             task: Task::Over(Stop::Enough),
             spare: Stroll::default(),
@@ -203,7 +220,9 @@ impl Walks {
             suspects: Vec::new(),
             suspected: 0,
             refuted: 0,
+            exactly: settings.is_on(&EXACT),
             ahead_left: AHEAD_ALL_MAX,
+            exact: Exact::NotYet,
             passed: 0,
             walked: vec![Walked::default(); book.targets().len()],
             reached: vec![None; book.sometimes().len()],
@@ -235,7 +254,7 @@ impl Walks {
 
     fn walk_from(&mut self, world: &mut Space, place: usize, time: u64) -> Task {
         self.begun += 1;
-        let words = &self.edge.words[place * self.edge.width..][..self.edge.width];
+        let words = self.edge.start(place);
         let judged = self.book.judge(world, words);
         let spare = std::mem::take(&mut self.spare);
         Task::Walk {
@@ -296,7 +315,7 @@ impl Walks {
         true
     }
 
-    /// Returns the steps from the start to a state at the edge.
+    /// Returns the steps from the start to a state in which walks begin.
     fn trail(&self, place: usize) -> Vec<u32> {
         let mut path = self.edge.trail(place);
         path.splice(0..0, self.prefix.iter().copied());
@@ -338,8 +357,10 @@ impl Walks {
         steps_max: u64,
     ) -> (Task, u64) {
         let all = self.book.all();
-        let room = self.length.saturating_sub(self.edge.depth as usize);
-        let steps = self.prefix.len() + self.edge.depth as usize;
+        let depth = self.edge.depth_of(place) as usize;
+        let room = self.length.saturating_sub(depth);
+        let steps = self.prefix.len() + depth;
+        let from_edge = place < self.edge.len();
         let mut taken = 0;
         let stuck = loop {
             let held = stroll.held;
@@ -358,7 +379,7 @@ impl Walks {
                 break true;
             }
             taken += 1;
-            if stroll.held != held {
+            if stroll.held != held && from_edge {
                 self.count_held(&stroll, stroll.held & !held);
             }
         };
@@ -375,20 +396,24 @@ impl Walks {
     ) -> Task {
         let all = self.book.all();
         let held = stroll.held;
+        let from_edge = place < self.edge.len();
         if stuck {
             // Where nothing happens any more, what holds goes on to hold (B-16).
-            self.count_held(&stroll, stroll.judged.holds & !held);
+            if from_edge {
+                self.count_held(&stroll, stroll.judged.holds & !held);
+            }
             stroll.held |= stroll.judged.holds;
         }
-        for walked in &mut self.walked {
+        // The leaves lie nearer: when walks from there are live is another question (B-42).
+        for walked in self.walked.iter_mut().filter(|_| from_edge) {
             walked.walks += 1;
         }
-        let missed = all & !stroll.held;
+        // A walk that came where it is not known whether a goal holds proves nothing, and is no reason for suspicion.
+        let missed = all & !stroll.held & !stroll.unsure;
         let suspicious = missed & !self.suspected;
         if suspicious != 0 {
             let mut execution = self.trail(place);
             execution.extend(&stroll.path);
-            let stuck = stuck && self.is_stuck(world, &stroll.words);
             return self.begin_probe(world, execution, stuck, suspicious, (place, time));
         }
         self.spare = stroll;
@@ -403,31 +428,28 @@ impl Walks {
         }
     }
 
-    /// Tells whether nothing can happen in a state, whatever the weights are.
-    fn is_stuck(&self, world: &mut Space, words: &[u32]) -> bool {
-        let possible = world.steps_from(words);
-        let details = &world.tables().details;
-        !possible
-            .iter()
-            .any(|&step| self.faults || details[step as usize].fault.is_none())
-    }
-
     fn next_walk(&mut self, world: &mut Space, place: usize, time: u64) -> Task {
         if time + 1 < self.per_state {
             return self.walk_from(world, place, time + 1);
         }
-        if place + 1 < self.edge.len() {
+        if place + 1 < self.edge.starts() {
             return self.walk_from(world, place + 1, 0);
         }
-        if self
-            .limits
-            .depth
-            .is_some_and(|limit| self.edge.depth >= limit)
-        {
+        if self.edge.len() == 0 {
+            return Task::Over(Stop::Exhausted);
+        }
+        let depth = self.edge.depth;
+        if self.limits.depth.is_some_and(|limit| depth >= limit) {
             return Task::Over(Stop::Depth);
         }
-        let until = self.edge.depth.saturating_add(self.increment);
+        // Where the edge is as far as executions are long, no step would be left for a walk.
+        let farthest = u32::try_from(self.length - 1).unwrap_or(u32::MAX);
+        if depth >= farthest {
+            return Task::Over(Stop::Enough);
+        }
+        let until = depth.saturating_add(self.increment).min(farthest);
         let until = until.min(self.limits.depth.unwrap_or(u32::MAX));
+        self.edge.forget_leaves();
         Task::Grow { place: 0, until }
     }
 
@@ -437,7 +459,10 @@ impl Walks {
         if place == self.edge.len() {
             self.edge.step_out();
             if self.edge.len() == 0 {
-                return Task::Over(Stop::Exhausted);
+                return match self.edge.starts() {
+                    0 => Task::Over(Stop::Exhausted),
+                    _ => self.walk_from(world, 0, 0),
+                };
             }
             self.depth = self.depth.max(self.edge.depth);
             if self.edge.depth < until {
@@ -451,6 +476,7 @@ impl Walks {
             return self.walk_from(world, 0, 0);
         }
         let words = self.edge.words[place * width..(place + 1) * width].to_vec();
+        let mut leads_on = self.book.targets().is_empty();
         for step in world.steps_from(&words) {
             self.transitions += 1;
             let mut after = words.clone();
@@ -459,6 +485,7 @@ impl Walks {
                 continue;
             }
             let details = world.tables().details[step as usize];
+            leads_on |= self.faults || details.fault.is_none();
             let steps = self.prefix.len() + self.edge.depth as usize + 1;
             self.see(world, &after, steps);
             if details.noteworthy {
@@ -468,6 +495,9 @@ impl Walks {
                     self.found.record(finding, path);
                 }
             }
+        }
+        if !leads_on {
+            self.edge.add_leaf(place);
         }
         Task::Grow {
             place: place + 1,
@@ -497,7 +527,13 @@ impl Walks {
     }
 
     fn bytes(&self) -> usize {
-        self.edge.bytes() + self.book.bytes() + self.odds.bytes()
+        let steps = match &self.task {
+            Task::Prefix(stroll) | Task::Walk { stroll, .. } => stroll.path.capacity(),
+            Task::Probe(probe) => probe.steps(),
+            Task::Grow { .. } | Task::Over(_) => 0,
+        };
+        let steps = steps + self.prefix.capacity() + self.spare.path.capacity();
+        self.edge.bytes() + self.book.bytes() + self.odds.bytes() + steps * size_of::<u32>()
     }
 }
 
@@ -552,12 +588,17 @@ impl Walk for Walks {
     }
 
     fn found_count(&self) -> usize {
-        self.found.len() + self.suspects.len()
+        let dead = self.exact.dead_count();
+        self.found.len() + dead.unwrap_or(self.suspects.len())
     }
 
     fn found(&self, world: &Space, start: &[u32]) -> Vec<Found> {
         let mut all = self.found.list(world, start);
-        for suspect in &self.suspects {
+        if let Some(dead) = self.exact.dead(world, &self.prefix) {
+            all.extend(dead);
+            return all;
+        }
+        for (at, suspect) in self.suspects.iter().enumerate() {
             let goals = self.book.targets()[suspect.target].goals.clone();
             let mut live = suspect.live.iter().map(|path| steps(world, path));
             let claim = match suspect.proved {
@@ -571,10 +612,12 @@ impl Walk for Walks {
                     goals,
                     case: suspect.case,
                     walks: self.probes,
+                    steps: suspect.room,
                     live: live.collect(),
                 },
             };
-            all.push(Found::at(world, start, &suspect.path, claim));
+            let found = Found::at(world, start, &suspect.path, claim);
+            all.insert(suspect.after + at, found);
         }
         all
     }
@@ -584,19 +627,25 @@ impl Walk for Walks {
         self.passed = self.suspects.len();
     }
 
+    fn conclude(&mut self, world: &mut Space, steps: u64) -> bool {
+        self.classify(world, steps)
+    }
+
     fn goals(&self, world: &Space) -> Vec<GoalReport> {
         let targets = self.book.targets().iter().zip(&self.walked);
-        let mut all: Vec<GoalReport> = targets
-            .map(|(target, walked)| GoalReport {
-                property: target.name.clone(),
-                kind: PropertyKind::Eventually,
-                standing: Standing::Walked(Walked {
-                    refuted: self.refuted,
-                    ..walked.clone()
-                }),
-                cycles: Cycles::NotAsked,
-            })
-            .collect();
+        let walked = targets.map(|(target, walked)| GoalReport {
+            property: target.name.clone(),
+            kind: PropertyKind::Eventually,
+            standing: Standing::Walked(Walked {
+                refuted: self.refuted,
+                ..walked.clone()
+            }),
+            cycles: Cycles::NotAsked,
+        });
+        let mut all = match self.exact.goals(world) {
+            Some(classified) => classified,
+            None => walked.collect(),
+        };
         let complete = matches!(self.task, Task::Over(Stop::Exhausted))
             && self.prefix.is_empty()
             && !world.transitions().is_truncated();
@@ -617,11 +666,12 @@ impl Walk for Walks {
     }
 
     fn goal_bytes(&self) -> u64 {
-        (self.book.bytes() + self.odds.bytes()) as u64
+        (self.book.bytes() + self.odds.bytes()) as u64 + self.exact.goal_bytes()
     }
 
     fn extent(&self) -> Option<&'static str> {
-        match (self.prefix.is_empty(), self.book.targets().is_empty()) {
+        let all_exact = self.book.targets().is_empty() || self.exact.dead_count().is_some();
+        match (self.prefix.is_empty(), all_exact) {
             (true, true) => None,
             (true, false) => Some("in the whole state space, `eventually` by walks"),
             (false, true) => Some("in all that can follow the prefix"),

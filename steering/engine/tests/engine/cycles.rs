@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use proptest::prelude::*;
 use scry_engine::explore::{Cycles, How, Settings};
 use scry_engine::{
-    Judgement, Limits, Options, Property, Report, Service, Simulation, Step, Strategy, View,
+    Judgement, Limits, Options, Property, Report, Search, Service, Simulation, Step, Strategy, View,
 };
 
 use crate::liveness::{Class, Truth, balancer, some};
@@ -164,6 +164,78 @@ fn a_step_that_is_possible_now_and_then_need_not_be_taken() {
     let report = run(&start, &[some(5).eventually()], off);
     assert_eq!(report.goals[0].cycles, Cycles::NotAsked);
     assert!(report.violations.is_empty());
+}
+
+#[test]
+fn who_had_no_time_to_look_for_cycles_says_that_it_is_not_decided() {
+    let turns = |a: u64, b: u64| {
+        toy()
+            .on(On::Start, [Set(a), Arm(0)])
+            .at(a, On::Timer(0), [Set(b), Arm(0)])
+            .at(b, On::Timer(0), [Set(a), Arm(0)])
+    };
+    let start = boot([turns(0, 1).at(0, On::Call(0), [Set(5)]), turns(7, 8)]);
+    let mut seen = Vec::new();
+    for concluded in 0.. {
+        let goals = vec![some(5).eventually()];
+        let mut search = Search::new(&start, goals, by(Strategy::EXHAUSTIVE)).expect("they fit");
+        while search.advance(100).is_none() {}
+        let done = (0..concluded).any(|_| search.conclude(1));
+        let report = search.finish_as_it_is();
+        match report.goals.first() {
+            None => assert_eq!(report.unjudged.len(), 1),
+            Some(goal) if done => assert_eq!(goal.cycles, Cycles::Found),
+            Some(goal) => assert_eq!(goal.cycles, Cycles::Undecided),
+        }
+        seen.push(report.goals.first().map(|goal| goal.cycles));
+        if done {
+            break;
+        }
+    }
+    seen.dedup();
+    assert_eq!(seen, [None, Some(Cycles::Undecided), Some(Cycles::Found)]);
+}
+
+#[test]
+fn cycles_take_no_more_bytes_than_the_search_may() {
+    // Thirteen nodes take turns, so that every state has many edges and lies on a cycle.
+    let turns = || {
+        toy()
+            .on(On::Start, [Arm(0)])
+            .at(0, On::Timer(0), [Set(1), Arm(0)])
+            .at(1, On::Timer(0), [Set(0), Arm(0)])
+    };
+    let mut all: [_; 13] = std::array::from_fn(|_| turns());
+    all[0] = turns()
+        .at(0, On::Call(0), [Set(5)])
+        .at(5, On::Call(0), [Set(0)]);
+    let start = boot(all);
+    let mut seen = Vec::new();
+    for kib in (1..).map(|step| 300 * step) {
+        let options = Options {
+            limits: Limits {
+                bytes: Some(kib << 10),
+                ..Limits::default()
+            },
+            ..by(Strategy::EXHAUSTIVE)
+        };
+        let report = run(&start, &[some(5).eventually()], options);
+        if !report.complete {
+            continue;
+        }
+        // What is kept of states, and what cycles take.
+        assert!(
+            report.goal_bytes <= 3 * (kib << 10),
+            "{kib}: {}",
+            report.goal_bytes
+        );
+        seen.push(report.goals[0].cycles);
+        if report.goals[0].cycles == Cycles::Found {
+            break;
+        }
+    }
+    seen.dedup();
+    assert_eq!(seen, [Cycles::Undecided, Cycles::Found]);
 }
 
 #[test]

@@ -17,3 +17,5 @@ mod stack;
 mod table;
 mod toys;
 mod walk;
+mod walk_attacks;
+mod walk_paper;

@@ -259,7 +259,7 @@ fn b_37_steps_are_as_likely_as_their_weights_say() {
     };
     // Four standard deviations of 20 000 throws are less than 0.015.
     let near = |share: f64, expected: f64| (share - expected).abs() < 0.015;
-    let call = |call: u64, timer: u64| within_one([("weight-call", call), ("weight-timer", timer)]);
+    let call = |call: u64, timer: u64| within_one([("weight.call", call), ("weight.timer", timer)]);
     assert!(near(call(8, 2), 0.8), "{}", call(8, 2));
     assert!(near(call(1, 1), 0.5), "{}", call(1, 1));
     assert!(near(call(1, 9), 0.1), "{}", call(1, 9));

@@ -377,22 +377,26 @@ impl Classification {
             return looked;
         }
         let group = trim.group(self.cycles_known);
-        let part = Part::of(world, archive, trim, &group);
-        self.cycles_bytes = self.cycles_bytes.max(trim.bytes() + part.bytes());
+        let part = Part::of(world, archive, trim, &group, wanted.bytes_max);
+        let (numbered, bytes) = match &part {
+            Some(part) => (part.len() as u64, part.bytes()),
+            None => (0, 0),
+        };
+        self.cycles_bytes = self.cycles_bytes.max(trim.bytes() + bytes);
         for target in group {
-            self.cycles[target] = match trim.is_too_much(target) {
-                true => (Cycles::Undecided, None),
-                false => match part.fair_cycle(world, target) {
+            self.cycles[target] = match &part {
+                Some(part) if !trim.is_too_much(target) => match part.fair_cycle(world, target) {
                     Some(lasso) => (Cycles::Found, Some(lasso)),
                     None => (Cycles::None, None),
                 },
+                _ => (Cycles::Undecided, None),
             };
             self.cycles_known += 1;
         }
         if self.cycles_known == self.cycles.len() {
             self.trim = None;
         }
-        looked + part.len() as u64 + 1
+        looked + numbered + 1
     }
 
     /// Lists the fair cycles that were found, each with its goals. That all goals never hold at once is said only if each of
@@ -439,7 +443,14 @@ impl Classification {
         }
         let mut all: Vec<GoalReport> = Vec::new();
         let classes = self.classes.iter().zip(&self.cycles);
-        for (target, (&classes, &(cycles, _))) in book.targets().iter().zip(classes) {
+        for (at, (target, (&classes, &(cycles, _)))) in
+            book.targets().iter().zip(classes).enumerate()
+        {
+            // Somebody had no time for it.
+            let cycles = match self.done || at < self.cycles_known {
+                true => cycles,
+                false => Cycles::Undecided,
+            };
             all.push(GoalReport {
                 property: target.name.clone(),
                 kind: Kind::Eventually,

@@ -75,13 +75,15 @@ impl Names {
 }
 
 impl Part {
-    /// Numbers what is left for some targets, and keeps its edges.
+    /// Numbers what is left for some targets, and keeps its edges; nothing if that takes more bytes than it may.
     pub(super) fn of(
         world: &mut Space,
         archive: &Archive<'_>,
         trim: &Trim,
         group: &Range<usize>,
-    ) -> Self {
+        bytes_max: Option<u64>,
+    ) -> Option<Self> {
+        let is_too_large = |part: &Self| bytes_max.is_some_and(|most| part.bytes() as u64 > most);
         let mut part = Self::default();
         let wanted = group.clone().filter(|&target| !trim.is_too_much(target));
         let wanted = wanted.fold(0, |wanted, target| wanted | 1_u32 << target);
@@ -105,8 +107,12 @@ impl Part {
         }
         ranks.settle(&slots);
         let mut room: Vec<(u32, u64)> = Vec::new();
-        for &number in &part.numbers {
+        for at in 0..part.numbers.len() {
+            let number = part.numbers[at];
             part.starts.push(part.edges.len());
+            if part.starts.len().is_multiple_of(1024) && is_too_large(&part) {
+                return None;
+            }
             archive.load_near(number, &mut words, &mut hint);
             let fingerprint = world.tables().fingerprint(&words);
             each_step(world, &words, fingerprint, |step, after| {
@@ -119,7 +125,7 @@ impl Part {
             }
         }
         part.starts.push(part.edges.len());
-        part
+        (!is_too_large(&part)).then_some(part)
     }
 
     pub(super) fn bytes(&self) -> usize {

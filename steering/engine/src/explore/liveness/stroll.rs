@@ -7,22 +7,22 @@ use crate::model::event::Event;
 use crate::model::handler::mix;
 
 pub(in crate::explore) const WEIGHT_CALL: Setting = Setting {
-    name: "weight-call",
-    about: "how likely a call is in a walk, beside other steps",
+    name: "weight.call",
+    about: "how likely a call is in a walk, beside other steps; 0 where nothing else can happen only",
     kind: Kind::Amount(8),
 };
 pub(in crate::explore) const WEIGHT_MESSAGE: Setting = Setting {
-    name: "weight-message",
+    name: "weight.message",
     about: "how likely what the network brings is in a walk, each message by itself",
     kind: Kind::Amount(4),
 };
 pub(in crate::explore) const WEIGHT_TIMER: Setting = Setting {
-    name: "weight-timer",
+    name: "weight.timer",
     about: "how likely a timer is in a walk",
     kind: Kind::Amount(2),
 };
 pub(in crate::explore) const WEIGHT_FAULT: Setting = Setting {
-    name: "weight-fault",
+    name: "weight.fault",
     about: "how likely a fault is in a walk, if faults count as ways to recover",
     kind: Kind::Amount(1),
 };
@@ -31,9 +31,12 @@ pub(in crate::explore) const WEIGHT_FAULT: Setting = Setting {
 const WEIGHT_MAX: u64 = 1 << 16;
 const NOT_ASKED: u32 = u32::MAX;
 
-/// How likely steps are, beside each other.
+/// How likely steps are, beside each other. What has no weight happens only where nothing else can: a walk that stands still
+/// says nothing.
 #[derive(Debug)]
 pub(in crate::explore) struct Odds {
+    /// Whether faults are steps of a walk.
+    faults: bool,
     call: u32,
     message: u32,
     timer: u32,
@@ -49,6 +52,7 @@ impl Odds {
     pub(in crate::explore) fn of(settings: &Settings, faults: bool) -> Self {
         let weight = |setting: &Setting| settings.count(setting).min(WEIGHT_MAX) as u32;
         Self {
+            faults,
             call: weight(&WEIGHT_CALL),
             message: weight(&WEIGHT_MESSAGE),
             timer: weight(&WEIGHT_TIMER),
@@ -110,7 +114,7 @@ impl Odds {
             total += self.total(world, word);
         }
         if total == 0 {
-            return None;
+            return self.pick_any(world, words, thrown);
         }
         let picked = self.nth(world, nodes, below(thrown, total));
         // Only a fault can be impossible, if the allowance is spent: then those that are possible are gone through.
@@ -150,12 +154,23 @@ impl Odds {
             .map(|&at| u64::from(self.weights[at as usize]))
             .sum();
         let mut place = below(thrown, total.max(1));
-        possible.into_iter().find(|&at| {
+        let found = possible.into_iter().find(|&at| {
             let weight = u64::from(self.weights[at as usize]);
             let is_it = place < weight;
             place = place.wrapping_sub(weight);
             is_it
-        })
+        });
+        found.or_else(|| self.pick_any(world, words, thrown))
+    }
+
+    /// Of steps without weight one is as likely as the other.
+    #[cold]
+    fn pick_any(&self, world: &mut Space, words: &[u32], thrown: u64) -> Option<u32> {
+        let mut possible = world.steps_from(words);
+        let details = &world.tables().details;
+        possible.retain(|&at| self.faults || details[at as usize].fault.is_none());
+        let count = possible.len() as u64;
+        (count > 0).then(|| possible[below(thrown, count) as usize])
     }
 }
 
@@ -173,6 +188,8 @@ pub(in crate::explore) struct Stroll {
     pub(in crate::explore) path: Vec<u32>,
     /// The targets that held after some step, a bit each.
     pub(in crate::explore) held: u32,
+    /// The targets of which it is not known whether they held after some step.
+    pub(in crate::explore) unsure: u32,
     /// What the last state is to the goals.
     pub(in crate::explore) judged: Judged,
     dice: u64,
@@ -191,12 +208,13 @@ impl Stroll {
         self.words.extend_from_slice(words);
         self.path.clear();
         self.held = 0;
+        self.unsure = judged.unknown;
         self.judged = judged;
         self.dice = mix(mix(seed) ^ number);
         self
     }
 
-    /// Takes a step, and returns it; nothing if there is none that has a weight.
+    /// Takes a step, and returns it; nothing if none is possible.
     #[inline]
     pub(in crate::explore) fn step(
         &mut self,
@@ -215,6 +233,7 @@ impl Stroll {
             self.judged = book.judge(world, &self.words);
         }
         self.held |= self.judged.holds;
+        self.unsure |= self.judged.unknown;
         Some(step)
     }
 }

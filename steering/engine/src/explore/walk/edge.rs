@@ -1,11 +1,15 @@
-//! The exhaustive part of the search: all states up to a depth, found level by level.
+//! The exhaustive part of the search: all states up to a depth, found level by level, and from which of them walks begin.
+//!
+//! Walks begin in the states at the edge, and in its *leaves*: states before the edge from which no step that counts leads to a state
+//! that was not found before. Without those, whoever is caught in few states would be lost: every set of states that is never left
+//! has a leaf, since of its deepest state all steps lead back.
 
 use hashbrown::HashSet;
 use rustc_hash::FxBuildHasher;
 
 use crate::interned::world::Space;
 
-/// The exhaustive part: all states up to a depth, and the words of those at that depth.
+/// The exhaustive part: all states up to a depth, and the words of those from which walks begin.
 #[derive(Debug)]
 pub(super) struct Edge {
     seen: HashSet<u64, FxBuildHasher>,
@@ -16,6 +20,9 @@ pub(super) struct Edge {
     pub(super) words: Vec<u32>,
     /// The states one step farther, while it grows.
     next: Vec<u32>,
+    /// The leaves that were found since walks began last: their numbers, their depths and their words.
+    leaves: Vec<(u32, u32)>,
+    leaf_words: Vec<u32>,
     pub(super) depth: u32,
     pub(super) width: usize,
 }
@@ -30,6 +37,8 @@ impl Edge {
             first: 0,
             words: words.to_vec(),
             next: Vec::new(),
+            leaves: Vec::new(),
+            leaf_words: Vec::new(),
             depth: 0,
             width: words.len(),
         }
@@ -42,7 +51,46 @@ impl Edge {
     pub(super) fn bytes(&self) -> usize {
         self.seen.capacity() * (size_of::<u64>() + 1)
             + self.origins.capacity() * size_of::<(u32, u32)>()
-            + (self.words.capacity() + self.next.capacity()) * size_of::<u32>()
+            + self.leaves.capacity() * size_of::<(u32, u32)>()
+            + (self.words.capacity() + self.next.capacity() + self.leaf_words.capacity())
+                * size_of::<u32>()
+    }
+
+    /// Returns in how many states walks begin: those at the edge first, then the leaves.
+    pub(super) fn starts(&self) -> usize {
+        self.len() + self.leaves.len()
+    }
+
+    /// Returns the words of a state in which walks begin.
+    pub(super) fn start(&self, place: usize) -> &[u32] {
+        let width = self.width;
+        match place.checked_sub(self.len()) {
+            None => &self.words[place * width..(place + 1) * width],
+            Some(leaf) => &self.leaf_words[leaf * width..(leaf + 1) * width],
+        }
+    }
+
+    /// Returns how many steps lead there.
+    pub(super) fn depth_of(&self, place: usize) -> u32 {
+        match place.checked_sub(self.len()) {
+            None => self.depth,
+            Some(leaf) => self.leaves[leaf].1,
+        }
+    }
+
+    /// Makes a state at the edge a leaf.
+    pub(super) fn add_leaf(&mut self, place: usize) {
+        let number = self.first + place as u32;
+        self.leaves.push((number, self.depth));
+        let from = place * self.width;
+        self.leaf_words
+            .extend_from_slice(&self.words[from..from + self.width]);
+    }
+
+    /// Forgets the leaves: walks have begun there.
+    pub(super) fn forget_leaves(&mut self) {
+        self.leaves.clear();
+        self.leaf_words.clear();
     }
 
     /// Adds a state one step farther, if it is new.
@@ -62,9 +110,12 @@ impl Edge {
         self.depth += 1;
     }
 
-    /// Returns the steps to a state at the edge.
+    /// Returns the steps to a state in which walks begin.
     pub(super) fn trail(&self, place: usize) -> Vec<u32> {
-        let mut at = self.first as usize + place;
+        let mut at = match place.checked_sub(self.len()) {
+            None => self.first as usize + place,
+            Some(leaf) => self.leaves[leaf].0 as usize,
+        };
         let mut path = Vec::with_capacity(self.depth as usize);
         while at != 0 {
             let (parent, step) = self.origins[at];

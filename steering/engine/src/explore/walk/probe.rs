@@ -19,6 +19,10 @@ pub(super) struct Probe {
     execution: Vec<u32>,
     /// Whether nothing can happen at its end.
     stuck: bool,
+    /// Whether it is being made longer (B-41).
+    raising: bool,
+    /// Whether a walk came where it is not known whether the target holds.
+    unsure: bool,
     length: usize,
     raises: u32,
     critical: Critical,
@@ -30,6 +34,14 @@ pub(super) struct Probe {
     /// Where to go on afterwards.
     place: usize,
     time: u64,
+}
+
+impl Probe {
+    /// Returns how many steps it keeps.
+    pub(super) fn steps(&self) -> usize {
+        let live = self.live.iter().map(|(_, path)| path.capacity());
+        self.execution.capacity() + self.stroll.path.capacity() + live.sum::<usize>()
+    }
 }
 
 impl Walks {
@@ -47,7 +59,9 @@ impl Walks {
         let mut probe = Box::new(Probe {
             target,
             others: targets & !(1 << target),
-            length: self.length + self.prefix.len(),
+            length: self.length.saturating_add(self.prefix.len()),
+            raising: false,
+            unsure: false,
             raises: self.raises,
             stuck,
             critical,
@@ -86,6 +100,9 @@ impl Walks {
     }
 
     pub(super) fn advance_probe(&mut self, world: &mut Space, mut probe: Box<Probe>) -> Task {
+        if probe.raising {
+            return self.raise(world, probe);
+        }
         let at = match probe.critical.next() {
             Next::Ask(at) => at,
             Next::Found(at, case) => return self.conclude_probe(world, *probe, at, case),
@@ -111,6 +128,12 @@ impl Walks {
             self.ask(world, &mut probe);
         } else if went {
             probe.stroll = stroll;
+        } else if stroll.unsure & bit != 0 {
+            // It may have recovered.
+            probe.unsure = true;
+            probe.failed = 0;
+            probe.critical.answer(true);
+            self.ask(world, &mut probe);
         } else {
             probe.failed += 1;
             if probe.failed == self.probes {
@@ -132,14 +155,20 @@ impl Walks {
     ) -> Task {
         let (place, time) = (probe.place, probe.time);
         if case == Case::C2 && probe.raises > 0 && !probe.stuck {
-            return self.raise(world, probe);
+            probe.raises -= 1;
+            probe.length = probe.length.saturating_mul(2);
+            probe.raising = true;
+            let words = self.after(world, &probe.execution);
+            probe.stroll = self.stroll(world, &words);
+            return Task::Probe(Box::new(probe));
         }
+        let case = if probe.unsure { Case::C2 } else { case };
         let path = probe.execution[..at].to_vec();
         let words = self.after(world, &path);
         let lies = self.look_ahead(world, &words, probe.target, true);
         if let Ahead::Reached(_) = lies {
             self.refuted += 1;
-        } else {
+        } else if lies == Ahead::Never || !probe.unsure {
             self.suspected |= 1 << probe.target;
             let live = std::mem::take(&mut probe.live).into_iter();
             let mut live: Vec<Vec<u32>> = live.map(|(_, path)| path).collect();
@@ -148,7 +177,9 @@ impl Walks {
             }
             self.suspects.push(Suspect {
                 target: probe.target,
+                after: self.found.len(),
                 path,
+                room: probe.length.saturating_sub(at) as u64,
                 case,
                 proved: lies == Ahead::Never,
                 live,
@@ -164,7 +195,11 @@ impl Walks {
     }
 
     fn look_ahead(&mut self, world: &mut Space, words: &[u32], target: usize, now: bool) -> Ahead {
-        let states_max = AHEAD_MAX.min(self.ahead_left);
+        let states_max = match self.exactly {
+            true => AHEAD_MAX.min(self.ahead_left),
+            // Where nothing can happen any more there is nothing to enumerate (B-16).
+            false => 1,
+        };
         let how = (self.faults, now);
         let (lies, states) = ahead(world, &mut self.book, words, target, how, states_max);
         self.ahead_left = self.ahead_left.saturating_sub(states);
@@ -183,21 +218,21 @@ impl Walks {
     }
 
     /// Goes on with an execution that was too short to decide (B-41).
-    fn raise(&mut self, world: &mut Space, mut probe: Probe) -> Task {
-        probe.raises -= 1;
-        probe.length *= 2;
-        let words = self.after(world, &probe.execution);
-        let mut stroll = self.stroll(world, &words);
+    fn raise(&mut self, world: &mut Space, mut probe: Box<Probe>) -> Task {
         let bit = 1 << probe.target;
-        while probe.execution.len() + stroll.path.len() < probe.length && stroll.held & bit == 0 {
-            let before = |_: &Self| probe.execution.clone();
-            let steps = probe.execution.len();
-            if !self.step(world, &mut stroll, steps, before) {
-                probe.stuck = self.is_stuck(world, &stroll.words);
-                break;
+        let steps = probe.execution.len();
+        let has_room = steps + probe.stroll.path.len() < probe.length;
+        if has_room && probe.stroll.held & bit == 0 {
+            let mut stroll = std::mem::take(&mut probe.stroll);
+            let went = self.step(world, &mut stroll, steps, |_| probe.execution.clone());
+            probe.stroll = stroll;
+            probe.stuck = !went;
+            if went {
+                return Task::Probe(probe);
             }
         }
-        if stroll.held & bit != 0 {
+        probe.raising = false;
+        if probe.stroll.held & bit != 0 {
             // It comes true after all: nothing is owed.
             self.refuted += 1;
             return match probe.others {
@@ -208,12 +243,13 @@ impl Walks {
                 }
             };
         }
-        probe.execution.extend(&stroll.path);
+        let more = std::mem::take(&mut probe.stroll.path);
+        probe.execution.extend(more);
         let (init, after_live) = self.last_live(world, &probe.execution, probe.target);
         let end = probe.execution.len();
         probe.critical = Critical::new(init, after_live, end, probe.stuck);
         probe.failed = 0;
         self.ask(world, &mut probe);
-        Task::Probe(Box::new(probe))
+        Task::Probe(probe)
     }
 }
