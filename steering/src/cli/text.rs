@@ -220,6 +220,14 @@ pub(crate) fn verdict<S: Program>(report: &Report<S>, cut: Option<Cut>) -> Strin
         1 => format!("{violations}; 1 state is suspected to be dead"),
         count => format!("{violations}; {count} states are suspected to be dead"),
     };
+    let is_vacuous = |goal: &&GoalReport| goal.standing == Standing::Vacuous;
+    let violations = match report.goals.iter().filter(is_vacuous).count() {
+        0 => violations,
+        1 => format!("{violations}; VACUOUS: 1 `sometimes` property holds in no state"),
+        count => {
+            format!("{violations}; VACUOUS: {count} `sometimes` properties hold in no state")
+        }
+    };
     // Nobody is to believe that what was not judged holds.
     let not_judged = report.unjudged.len();
     match not_judged {

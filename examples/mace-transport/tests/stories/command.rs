@@ -298,6 +298,27 @@ fn traces_that_do_not_fit_are_refused_with_the_reason() {
 }
 
 #[test]
+fn a_vacuous_check_says_so_in_its_verdict() {
+    let directory = directory("vacuous");
+    std::fs::create_dir_all(&directory).expect("it can be made");
+    let file = directory.join("never.toml");
+    let rule =
+        "[[property]]\nname = \"many\"\nsometimes = \"nodes.exists(n, size(n.outgoing) > 5)\"\n";
+    std::fs::write(&file, rule).expect("it can be written");
+    let output = Command::new(env!("CARGO_BIN_EXE_mace-transport"))
+        .args(["check", "--scenario", "two-messages", "--properties"])
+        .arg(&file)
+        .output()
+        .expect("the program can be started");
+    let said = String::from_utf8(output.stdout).expect("text");
+    let last = said.lines().last().unwrap_or_default();
+    assert!(
+        last.ends_with("VACUOUS: 1 `sometimes` property holds in no state"),
+        "{said}"
+    );
+}
+
+#[test]
 fn a_kind_that_is_not_judged_is_in_the_verdict_of_every_strategy() {
     for strategy in scry::Strategy::all() {
         let (_, report) = report(&format!(

@@ -8,7 +8,7 @@ use crate::model::handler::mix;
 
 pub(in crate::explore) const WEIGHT_CALL: Setting = Setting {
     name: "weight.call",
-    about: "how likely a call is in a walk, beside other steps; 0 where nothing else can happen only",
+    about: "how likely a call is in a walk, beside other steps; with 0 only where nothing else can happen",
     kind: Kind::Amount(8),
 };
 pub(in crate::explore) const WEIGHT_MESSAGE: Setting = Setting {
