@@ -1,0 +1,7 @@
+//! The command line of the 1Paxos example.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    one_paxos::EXECUTABLE.main()
+}
