@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::liveness::{FixedLiveness, LivenessRow};
+use crate::liveness::LivenessRow;
 use crate::row::milliseconds;
 
 /// Writes the rows.
@@ -12,12 +12,6 @@ pub fn report(rows: &[LivenessRow]) -> Value {
 
 fn row(row: &LivenessRow) -> Value {
     let told = row.told.as_ref();
-    let FixedLiveness {
-        dead,
-        violations,
-        states,
-        complete,
-    } = row.fixed;
     json!({
         "bug": row.case.bug,
         "service": row.case.service,
@@ -29,8 +23,7 @@ fn row(row: &LivenessRow) -> Value {
         "states": row.states,
         "ms": milliseconds(row.elapsed),
         "walks": row.walks,
-        "walks_found": row.walks_found,
         "walk_ms": milliseconds(row.walks_elapsed),
-        "fixed": { "dead": dead, "violations": violations, "states": states, "complete": complete },
+        "fixed": { "dead": row.fixed.dead },
     })
 }
