@@ -385,6 +385,15 @@ impl<S: Service> Run<'_, S> {
             }
         };
         let ended = self.follow(&mut search, counts, &mut beside);
+        if beside.is_some() && matches!(ended, Ended::Exhausted | Ended::Covered) {
+            // What comes now is welcome to make way for a newer snapshot.
+            let elapsed = self.shell.elapsed_ms();
+            let covered = Progress {
+                covered: true,
+                ..progress(self.job, *counts, elapsed)
+            };
+            self.shell.tell(CheckerToAgent::Progress(covered));
+        }
         self.look_out_to_the_end(beside);
         let lasting = search.lasting().into_iter();
         self.lasting = lasting
