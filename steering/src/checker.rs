@@ -229,6 +229,8 @@ struct Seen<S: Service> {
     explanation: String,
     path: Vec<Step<S>>,
     layout: Layout,
+    /// The strategy that found it, if several work together.
+    found_by: &'static str,
 }
 
 struct Run<'a, S: Service> {
@@ -450,6 +452,7 @@ impl<S: Service> Run<'_, S> {
                     explanation: violation.explanation.unwrap_or_default(),
                     path: violation.path,
                     layout: violation.layout,
+                    found_by: violation.found_by.first().copied().unwrap_or_default(),
                 });
             }
             if stop.is_some() {
@@ -538,6 +541,7 @@ impl<S: Service> Run<'_, S> {
             unhelpful: cut(remedies.unhelpful, TEXT_BYTES_MAX),
             neighbor: remedies.neighbor,
             elsewhere: remedies.elsewhere,
+            found_by: seen.found_by.to_owned(),
         };
         self.shell.tell(CheckerToAgent::Found(Box::new(Found {
             run: self.job.run,

@@ -491,7 +491,13 @@ impl Controller {
             critical: Some(violation.critical.clone()).filter(|said| !said.is_empty()),
             explanation: violation.explanation.clone(),
             depth: violation.depth,
-            strategy: self.run.as_ref().map(|run| run.strategy.name().to_owned()),
+            strategy: self
+                .run
+                .as_ref()
+                .map(|run| match violation.found_by.as_str() {
+                    "" => run.strategy.name().to_owned(),
+                    found_by => found_by.to_owned(),
+                }),
             mode: Word(mode),
             neighbor: violation.neighbor.map(Shown),
             trace: trace.then(|| format!("{id}.json")),

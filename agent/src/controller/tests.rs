@@ -323,6 +323,7 @@ fn found(run: RunId, id: u64, remedies: Vec<Filter>) -> Box<Found> {
             unhelpful: String::new(),
             neighbor: None,
             elsewhere: None,
+            found_by: "local".to_owned(),
             trace: rmp_serde::to_vec(&Packed::pack(br#"{"version":1}"#.to_vec())).unwrap(),
         },
     })

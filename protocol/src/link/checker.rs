@@ -333,6 +333,9 @@ pub struct Violation {
     pub neighbor: Option<NodeId>,
     /// A node with a filter that is proved too, and takes less from the service than the remedies.
     pub elsewhere: Option<NodeId>,
+    /// The strategy that found it first, if several work together; else empty.
+    #[serde(with = "limit::Text::<NAME_BYTES_MAX>")]
+    pub found_by: String,
     /// The path spelled out with every state along it, as JSON (`scry::trace::Trace`), compressed.
     #[serde(with = "limit::Bytes::<TRACE_BYTES_MAX>")]
     pub trace: Vec<u8>,

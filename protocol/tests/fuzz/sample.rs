@@ -516,6 +516,7 @@ pub(crate) fn checker_to_agent(dice: &mut Dice) -> CheckerToAgent {
                 unhelpful: text(dice),
                 neighbor: optional(dice, node),
                 elsewhere: optional(dice, node),
+                found_by: text(dice),
                 trace: dice.bytes(90),
             },
         })

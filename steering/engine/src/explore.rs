@@ -284,6 +284,11 @@ impl<S: Service> Search<S> {
         self.walk.counts()
     }
 
+    /// Returns what else the strategy has counted so far, by name.
+    pub fn tallies(&self) -> Vec<(&'static str, u64)> {
+        self.walk.tallies()
+    }
+
     /// Tells whether it has looked where its strategy promises to look, and goes on only because there is time left.
     pub fn has_covered(&self) -> bool {
         self.walk.has_covered()

@@ -249,6 +249,10 @@ fn violation<S: Program>(violation: &Violation<S>) -> String {
     for line in how(violation) {
         writeln!(out, "  {line}").expect("writing to a string succeeds");
     }
+    if !violation.found_by.is_empty() {
+        let by = violation.found_by.join(", then ");
+        writeln!(out, "  found by {by}").expect("writing to a string succeeds");
+    }
     if let Some(explanation) = &violation.explanation {
         for line in explanation.lines() {
             writeln!(out, "  {line}").expect("writing to a string succeeds");

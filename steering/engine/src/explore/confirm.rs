@@ -88,6 +88,7 @@ impl<S: Service> Search<S> {
                     layout,
                     state,
                     live: live.flatten(),
+                    found_by: self.walk.finders(at),
                 }))
             }
             Claim::Lasso { goals, round } => {
@@ -114,6 +115,7 @@ impl<S: Service> Search<S> {
                     layout,
                     state,
                     live: None,
+                    found_by: self.walk.finders(at),
                 }))
             }
             Claim::Suspected {
@@ -186,6 +188,7 @@ impl<S: Service> Search<S> {
             layout,
             state,
             live: None,
+            found_by: self.walk.finders(it.0),
         }))
     }
 

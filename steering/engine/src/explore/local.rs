@@ -36,14 +36,18 @@ const GENERAL: Setting = Setting {
 };
 const SHORTCUTS: Setting = Setting {
     name: "shortcuts",
-    about: "leave out what the paper leaves out: steps that change nothing but send, a message on a state it led to, questions asked again",
+    about: "leave out what the paper leaves out: steps that change nothing but send, a message on a state it led to, questions asked \
+            again",
     kind: Kind::Switch(false),
 };
 const PANICS: Setting = Setting {
     name: "panics",
-    about: "ask whether local states in which a handler panicked can occur",
-    kind: Kind::Switch(true),
+    about: "local states in which a handler panicked: `ask` whether they can occur, `drop` them as the paper does, or `keep` them \
+            for what else is wrong then",
+    kind: Kind::Word(&["ask", "drop", "keep"]),
 };
+const ASK: u64 = 0;
+const DROP: u64 = 1;
 const VISITS: Setting = Setting {
     name: "visits",
     about: "how many places one question may look at before it is given up",
@@ -52,6 +56,9 @@ const VISITS: Setting = Setting {
 
 /// So many places a question may look at in any case while there is more to explore.
 const VISITS_MIN: u64 = 1_000;
+
+/// So many steps of a graph are looked at for a question in the time that one takes to be tried.
+const TRIMMED: u64 = 8;
 
 /// How many places a question looks at in one go, and how many combinations are judged.
 const AT_ONCE: u64 = 64;
@@ -112,6 +119,8 @@ struct Tally {
     visited: u64,
     /// Steps tried in questions.
     tried: u64,
+    /// Steps of nodes looked at to find those that matter to a question, in units of [`TRIMMED`].
+    trimmed: u64,
     /// Whether a question left something out because it is too far away.
     is_cut: bool,
 }
@@ -120,14 +129,16 @@ impl Local {
     pub(super) fn new(world: &mut Space, start: &[u32], plan: Plan) -> Self {
         let rules = Rules {
             depth: plan.limits.depth.unwrap_or(u32::MAX),
-            again: !plan.settings.is_on(&SHORTCUTS),
+            exact: !plan.settings.is_on(&SHORTCUTS),
+            drop_panicked: plan.settings.count(&PANICS) == DROP,
         };
+        let asks_panics = plan.settings.count(&PANICS) == ASK;
         let nodes = world.members().len();
         let mut local = Self {
             plan,
             allowance: start[nodes],
             graph: Graph::new(world, start, rules),
-            cases: Cases::new(world, plan.settings.is_on(&PANICS)),
+            cases: Cases::new(world, asks_panics),
             combinations: Combinations::new(nodes),
             phase: Phase::Exploring,
             question: None,
@@ -182,7 +193,7 @@ impl Local {
             let locals: Vec<_> = nodes
                 .map(|(node, &at)| node.states[at as usize].local)
                 .collect();
-            let asks_panics = self.plan.settings.is_on(&PANICS);
+            let asks_panics = self.plan.settings.count(&PANICS) == ASK;
             for finding in world.findings_of(&locals) {
                 let is_panic = finding.property + 1 == world.reads().len();
                 if (asks_panics || !is_panic) && !self.is_found(&finding) {
@@ -212,6 +223,7 @@ impl Local {
         let loops = !self.plan.settings.is_on(&SHORTCUTS);
         let goal = self.cases.goal(&self.graph, case);
         let trimmed = trim::trim(&self.graph, goal, loops);
+        self.tally.trimmed += self.graph.edges() as u64 / TRIMMED + 1;
         let known = self.cases.all[case].asked.as_mut();
         let read = trimmed.as_ref().map_or_else(|read| read, |it| &it.read);
         if let Some(known) = known.filter(|known| known.read == *read) {
@@ -301,14 +313,9 @@ impl Local {
         });
     }
 
+    /// Returns how much was done: steps of nodes, steps in questions, combinations judged, and what it took to cut graphs down.
     fn steps(&self) -> u64 {
-        // Combinations are counted too where there may be very many.
-        let combined = if self.plan.settings.is_on(&GENERAL) {
-            self.cases.judged
-        } else {
-            0
-        };
-        self.graph.tried + self.tally.tried + combined
+        self.graph.tried + self.tally.tried + self.cases.judged + self.tally.trimmed
     }
 
     fn stop(&self, world: &Space) -> Option<Stop> {
@@ -348,10 +355,14 @@ impl Walk for Local {
     fn counts(&self) -> Counts {
         Counts {
             states: self.graph.states(),
-            transitions: self.steps(),
+            transitions: self.graph.tried + self.tally.tried,
             depth: self.graph.depth(),
             frontier: self.graph.waiting_count(),
         }
+    }
+
+    fn work(&self) -> u64 {
+        self.steps()
     }
 
     /// There are none: no state of the whole system is kept.
@@ -377,6 +388,10 @@ impl Walk for Local {
     fn extent(&self) -> Option<&'static str> {
         if self.plan.settings.is_on(&SHORTCUTS) {
             Some("with the shortcuts of the paper, which leave something out")
+        } else if self.plan.settings.count(&PANICS) == DROP {
+            Some("in what follows if no handler panics")
+        } else if self.plan.settings.count(&PANICS) != ASK {
+            Some("but of handlers that panic")
         } else if self.cases.unknown() > 0 {
             Some("where its questions have answers; some have none")
         } else {
@@ -394,6 +409,7 @@ impl Walk for Local {
             ("questions", self.tally.asked),
             ("places looked at", self.tally.visited),
             ("questions without an answer", self.cases.unknown()),
+            ("bytes", self.graph.bytes() as u64),
         ]
     }
 }

@@ -239,6 +239,8 @@ pub struct Violation<S: Service> {
     /// If it is a dead state: an execution that shares as much with the path as is known, and in which the property comes true
     /// after they part (B-51).
     pub live: Option<Vec<Step<S>>>,
+    /// If several strategies worked together: which of them found it, the first of them first.
+    pub found_by: Vec<&'static str>,
 }
 
 impl<S: Service> Report<S> {

@@ -65,6 +65,8 @@ pub enum Kind {
     Count(u64),
     /// A number, which may be 0.
     Amount(u64),
+    /// One of these words, of which the first is the default.
+    Word(&'static [&'static str]),
 }
 
 /// What a strategy is asked to do.
@@ -89,6 +91,11 @@ pub trait Walk: fmt::Debug + Send {
     /// Returns how far it is.
     fn counts(&self) -> Counts;
 
+    /// Returns how much was done, in steps: at least the [transitions](Counts::transitions).
+    fn work(&self) -> u64 {
+        self.counts().transitions
+    }
+
     /// Shows the words of every state that waits to be expanded.
     fn for_each_waiting(&self, see: &mut dyn FnMut(&[u32]));
 
@@ -97,6 +104,12 @@ pub trait Walk: fmt::Debug + Send {
 
     /// Lists what was found, in order of discovery. The path of a finding may become shorter, the finding stays.
     fn found(&self, world: &Space, start: &[u32]) -> Vec<Found>;
+
+    /// Names the strategies that found something, the first of them first: one finding of several that work together.
+    fn finders(&self, found: usize) -> Vec<&'static str> {
+        let _ = found;
+        Vec::new()
+    }
 
     /// Goes on after what was found so far, if it stopped for that: there turned out to be no time for it.
     fn pass_over_found(&mut self, world: &Space);
@@ -327,6 +340,10 @@ impl Strategy {
             (Kind::Switch(_), _) => None,
             (Kind::Count(_), text) => text.parse().ok().filter(|&count| count > 0),
             (Kind::Amount(_), text) => text.parse().ok(),
+            (Kind::Word(words), text) => {
+                let place = words.iter().position(|word| *word == text);
+                place.map(|place| place as u64)
+            }
         };
         match read {
             Some(read) => Ok(settings.with(setting.name, read)),
@@ -380,6 +397,7 @@ impl Kind {
             Self::Switch(_) => "`on` or `off`",
             Self::Count(_) => "a number, at least 1",
             Self::Amount(_) => "a number",
+            Self::Word(_) => "one of the words its help names",
         }
     }
 
@@ -387,6 +405,7 @@ impl Kind {
         match self {
             Self::Switch(on) => u64::from(on),
             Self::Count(count) | Self::Amount(count) => count,
+            Self::Word(_) => 0,
         }
     }
 }
@@ -398,6 +417,7 @@ impl fmt::Display for Kind {
             Self::Switch(true) => f.write_str("on"),
             Self::Switch(false) => f.write_str("off"),
             Self::Count(count) | Self::Amount(count) => write!(f, "{count}"),
+            Self::Word(words) => f.write_str(words[0]),
         }
     }
 }

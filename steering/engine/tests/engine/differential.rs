@@ -159,7 +159,7 @@ proptest! {
     }
 
     #[test]
-    fn a_portfolio_finds_what_its_members_find_by_the_shortest_path(
+    fn a_portfolio_finds_what_its_members_find(
         start in starts(ANYTHING),
         rules in rules(),
         slice in 1_u64..2_000,
@@ -170,10 +170,17 @@ proptest! {
         let portfolio = options(Strategy::PORTFOLIO, bound);
         let report = run(&start, &properties, portfolio);
         confirm(&start, &properties, &report);
-        prop_assert_eq!(lengths(&report), lengths(&exhaustive));
-        prop_assert_eq!(report.complete, exhaustive.complete);
-        if report.complete {
-            prop_assert_eq!((report.states, report.transitions), (exhaustive.states, exhaustive.transitions));
+        // Local model checking may be done first, and its paths need not be the shortest.
+        let (found, shortest) = (lengths(&report), lengths(&exhaustive));
+        if exhaustive.complete {
+            prop_assert!(report.complete);
+            prop_assert!(found.keys().eq(shortest.keys()));
+        }
+        for finding in shortest.keys() {
+            prop_assert!(found.contains_key(finding));
+        }
+        for violation in &report.violations {
+            prop_assert!(!violation.found_by.is_empty());
         }
         // Neither threads nor how often it is looked at make a difference.
         let threads = run(&start, &properties, Options { threads: 2, ..portfolio });

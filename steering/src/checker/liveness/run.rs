@@ -172,6 +172,7 @@ impl<S: Service> Run<'_, S> {
             explanation,
             path: violation.path,
             layout: violation.layout,
+            found_by: "",
         });
     }
 

@@ -7,7 +7,7 @@
 //!
 //! With `general`, every combination of local states is put together and judged as a state of the system, as in LMC-GEN.
 
-use hashbrown::HashSet;
+use hashbrown::{HashMap, HashSet};
 use rustc_hash::FxBuildHasher;
 
 use crate::explore::local::graph::Graph;
@@ -18,6 +18,9 @@ use crate::interned::world::Space;
 
 /// So many combinations of classes are judged beforehand; of more, each is judged where a question meets it.
 const COMBINATIONS_MAX: usize = 1 << 12;
+
+/// The same of two nodes, of which there can be many.
+const PAIRS_MAX: usize = 1 << 8;
 
 /// Everything that could be wrong.
 #[derive(Debug)]
@@ -45,8 +48,10 @@ struct Sorted {
 struct Classes {
     /// By local state: its class from 1 on, or 0 if it has no part in the property.
     of_state: Vec<u32>,
-    /// What the property calls each class, and the first local state of it.
-    known: Vec<(u32, u32)>,
+    /// By class: the first local state of it.
+    known: Vec<u32>,
+    /// By what the property calls it: the place of a class.
+    places: HashMap<u32, u32, FxBuildHasher>,
 }
 
 /// Something that could be wrong.
@@ -93,10 +98,10 @@ enum What {
 }
 
 impl Cases {
-    /// Prepares to sort local states. Without `panics`, a state in which a handler panicked is left alone.
-    pub(super) fn new(world: &Space, panics: bool) -> Self {
+    /// Prepares to sort local states. Unless it is `asked` whether handlers can panic, states in which one did are left alone.
+    pub(super) fn new(world: &Space, asked: bool) -> Self {
         let mut reads = world.reads();
-        if !panics {
+        if !asked {
             reads.pop();
         }
         let nodes = vec![Classes::default(); world.members().len()];
@@ -149,12 +154,12 @@ impl Cases {
             let classes = &mut sorted.nodes[position];
             for (number, state) in node.states.iter().enumerate().skip(self.states[position]) {
                 let class = world.class(sorted.property, state.local).map(|name| {
-                    let known = classes.known.iter().position(|(known, _)| *known == name);
-                    let at = known.unwrap_or_else(|| {
-                        classes.known.push((name, number as u32));
-                        classes.known.len() - 1
-                    });
-                    at as u32 + 1
+                    let next = classes.known.len() as u32;
+                    let at = *classes.places.entry(name).or_insert(next);
+                    if at == next {
+                        classes.known.push(number as u32);
+                    }
+                    at + 1
                 });
                 fresh[position] |= class.is_some();
                 classes.of_state.push(class.unwrap_or(0));
@@ -181,18 +186,22 @@ impl Cases {
         for a in 0..count {
             for b in a + 1..count {
                 let now = self.sorted[at].counts();
+                let nodes = vec![a, b];
+                if now[a] * now[b] > PAIRS_MAX {
+                    self.case(property, nodes.clone(), nodes).what = What::Some;
+                    continue;
+                }
                 for left in 1..=now[a] as u32 {
                     for right in 1..=now[b] as u32 {
                         if left as usize <= known[a] && right as usize <= known[b] {
                             continue;
                         }
                         self.judged += 1;
-                        let nodes = vec![a, b];
                         let pair = [left, right];
                         let sorted = &self.sorted[at];
                         if sorted.is_broken(world, graph, &nodes, &pair, &nodes) {
                             self.broken += 1;
-                            self.case(property, nodes.clone(), nodes).add(&pair);
+                            self.case(property, nodes.clone(), nodes.clone()).add(&pair);
                         }
                     }
                 }
@@ -369,7 +378,7 @@ impl Sorted {
         let first = |node: usize| graph.nodes[node].states[0].local;
         let mut locals: Vec<LocalId> = (0..graph.nodes.len()).map(first).collect();
         for (&node, &class) in nodes.iter().zip(classes) {
-            let (_, state) = self.nodes[node].known[class as usize - 1];
+            let state = self.nodes[node].known[class as usize - 1];
             locals[node] = graph.nodes[node].states[state as usize].local;
         }
         let findings = world.findings_of(&locals);

@@ -24,6 +24,8 @@ pub(super) struct Graph {
     /// Everything that was ever sent.
     pub(super) sent: Vec<Posted>,
     numbers: HashMap<Posted, u32, FxBuildHasher>,
+    /// By number: the place of a node's datagram to itself among those, if it is among the first.
+    own: Vec<Option<u8>>,
     /// The datagrams on their way in the start state, with their copies.
     pub(super) initial: Vec<u32>,
     /// What waits on connections in the start state, by node.
@@ -45,9 +47,15 @@ pub(super) struct Graph {
 pub(super) struct Rules {
     /// How many steps a node may take, at the most.
     pub(super) depth: u32,
-    /// Whether a message is tried on a local state though it led there (LMC's history rule leaves it out).
-    pub(super) again: bool,
+    /// Whether a message is tried on a local state though it led there (LMC's history rule leaves it out), and what a node
+    /// sends to itself is not tried before it can have been sent.
+    pub(super) exact: bool,
+    /// Whether local states in which a handler panicked are left out, with what the handler sent.
+    pub(super) drop_panicked: bool,
 }
+
+/// So many different datagrams of a node to itself are known to be sent or not. Further ones are tried in any state.
+const OWN_MAX: usize = u64::BITS as usize;
 
 #[derive(Debug, Default)]
 pub(super) struct Node {
@@ -58,6 +66,8 @@ pub(super) struct Node {
     numbers: HashMap<(LocalId, LinksId), u32, FxBuildHasher>,
     /// What was ever sent to it.
     inbox: Vec<u32>,
+    /// What it ever sent to itself, as far as that is kept.
+    own: Vec<u32>,
 }
 
 /// A local state of a node.
@@ -75,6 +85,10 @@ pub(super) struct State {
     acted: bool,
     /// How much of what was sent to the node was tried on it.
     tried: usize,
+    /// Which of its datagrams to itself the node can have sent on the way, by bits.
+    sent: u64,
+    /// Which of them were not tried because it cannot.
+    owed: u64,
 }
 
 /// A step of a node.
@@ -91,6 +105,8 @@ pub(super) struct Edge {
     pub(super) fault: Option<Fault>,
     /// Whether datagrams of the node to itself are lost.
     pub(super) wipes: bool,
+    /// Which of its datagrams to itself it sends, by bits.
+    own: u64,
 }
 
 /// How far the round is: each takes the states and messages that there were when it began (E-6).
@@ -127,6 +143,7 @@ impl Graph {
             nodes: Vec::new(),
             sent: Vec::new(),
             numbers: HashMap::default(),
+            own: Vec::new(),
             initial: Vec::new(),
             waiting: Vec::new(),
             streams: false,
@@ -147,6 +164,7 @@ impl Graph {
             for posted in apart.datagrams {
                 let number = graph.number(posted);
                 graph.initial.push(number);
+                graph.nodes[position].states[0].sent |= graph.own_bit(number);
             }
             for posted in world.waiting(position, apart.inbox) {
                 graph.number(posted);
@@ -174,7 +192,7 @@ impl Graph {
     /// Returns how many local states wait to be explored further.
     pub(super) fn waiting_count(&self) -> u64 {
         let waits = |node: &Node| {
-            let behind = |state: &&State| !state.acted || state.tried < node.inbox.len();
+            let behind = |state: &&State| state.is_behind(node.inbox.len());
             node.states.iter().filter(behind).count() as u64
         };
         self.nodes.iter().map(waits).sum()
@@ -187,7 +205,7 @@ impl Graph {
                 + node.edges.capacity() * (size_of::<Edge>() + 4)
                 + sends
         };
-        let sent = self.sent.capacity() * 2 * size_of::<Posted>();
+        let sent = self.sent.capacity() * (2 * size_of::<Posted>() + size_of::<Option<u8>>());
         self.nodes.iter().map(node).sum::<usize>() + sent
     }
 
@@ -235,8 +253,7 @@ impl Graph {
     fn expand(&mut self, world: &mut Space, node: usize, at: u32) {
         let state = self.nodes[node].states[at as usize];
         let until = self.round.sent[node];
-        let behind = !state.acted || state.tried < until;
-        if behind && state.depth >= self.rules.depth {
+        if state.is_behind(until) && state.depth >= self.rules.depth {
             self.is_cut = true;
             return;
         }
@@ -249,14 +266,25 @@ impl Graph {
                 self.round.deferred = true;
             }
         }
+        let now = state.owed & state.sent;
+        let mut owed = state.owed & !now;
+        for place in (0..OWN_MAX).filter(|place| now >> place & 1 == 1) {
+            let sent = self.nodes[node].own[place];
+            self.take(world, node, at, sent);
+        }
         for number in state.tried..until {
             let sent = self.nodes[node].inbox[number];
-            if self.rules.again || !self.nodes[node].has_taken(at, sent) {
+            let own = self.own_bit(sent);
+            if self.rules.exact && own & !state.sent != 0 {
+                owed |= own;
+            } else if self.rules.exact || !self.nodes[node].has_taken(at, sent) {
                 self.take(world, node, at, sent);
             }
         }
-        self.round.grew |= state.tried < until;
-        self.nodes[node].states[at as usize].tried = until.max(state.tried);
+        self.round.grew |= state.tried < until || now != 0;
+        let state = &mut self.nodes[node].states[at as usize];
+        state.tried = until.max(state.tried);
+        state.owed = owed;
     }
 
     /// Lets a node do what it does by itself.
@@ -305,9 +333,13 @@ impl Graph {
         let event = world.intern_event(event);
         let first = self.nodes[node].edges.len();
         for reaction in reactions {
+            if self.rules.drop_panicked && world.is_panicked(reaction.local) {
+                continue;
+            }
             let mut posts = reaction.posts;
             posts.extend(world.waiting(node, reaction.inbox));
             let sends: Box<[u32]> = posts.into_iter().map(|it| self.number(it)).collect();
+            let own = sends.iter().fold(0, |own, &it| own | self.own_bit(it));
             let number = self.nodes[node].edges.len() as u32;
             let to = self.nodes[node].admit(reaction.local, reaction.links, Some(number));
             // What comes on a connection must be taken for what is behind it to come, even if it has no effect.
@@ -323,6 +355,7 @@ impl Graph {
                 sends,
                 fault,
                 wipes,
+                own,
             };
             let part = &mut self.nodes[node];
             let same = |known: &Edge| known.to == edge.to && known.sends == edge.sends;
@@ -339,11 +372,28 @@ impl Graph {
             return number;
         }
         let number = self.sent.len() as u32;
-        self.nodes[usize::from(posted.to)].inbox.push(number);
-        self.streams |= !matches!(posted.parcel, Parcel::Datagram(_));
+        let is_datagram = matches!(posted.parcel, Parcel::Datagram(_));
+        let node = &mut self.nodes[usize::from(posted.to)];
+        node.inbox.push(number);
+        let kept = is_datagram && posted.from == posted.to && node.own.len() < OWN_MAX;
+        self.own.push(kept.then_some(node.own.len() as u8));
+        node.own.extend(kept.then_some(number));
+        self.streams |= !is_datagram;
         self.numbers.insert(posted.clone(), number);
         self.sent.push(posted);
         number
+    }
+
+    /// Returns the bit of something that was sent, if a node sent it to itself and that is kept.
+    fn own_bit(&self, sent: u32) -> u64 {
+        self.own[sent as usize].map_or(0, |place| 1 << place)
+    }
+}
+
+impl State {
+    /// Tells whether there is something to be tried on it.
+    fn is_behind(&self, inbox: usize) -> bool {
+        !self.acted || self.tried < inbox || self.owed & self.sent != 0
     }
 }
 
@@ -361,13 +411,15 @@ impl Node {
                 found_by,
                 acted: false,
                 tried: 0,
+                sent: 0,
+                owed: 0,
             });
             self.outs.push(Vec::new());
         }
         number
     }
 
-    /// Takes a new step into account where it makes ways shorter.
+    /// Takes a new step into account where it makes ways shorter, or where more can have been sent.
     fn relax(&mut self, edge: u32) {
         let mut waiting = vec![edge];
         while let Some(edge) = waiting.pop() {
@@ -376,10 +428,12 @@ impl Node {
             let own = edge.takes.is_none();
             let depth = self.states[from].depth.saturating_add(1);
             let acts = self.states[from].own.saturating_add(u32::from(own));
+            let sent = self.states[from].sent | edge.own;
             let state = &mut self.states[to];
-            if depth >= state.depth && acts >= state.own {
+            if depth >= state.depth && acts >= state.own && sent & !state.sent == 0 {
                 continue;
             }
+            state.sent |= sent;
             state.depth = state.depth.min(depth);
             state.own = state.own.min(acts);
             waiting.extend(&self.outs[to]);

@@ -52,6 +52,9 @@ enum Copies {
     Endless(u8),
 }
 
+/// So many places are looked at, at the most, for paths of any length where only short ones count.
+const UNCOUNTED_MAX: u64 = 1_000;
+
 const FEW: u8 = 4;
 const MANY: u8 = 64;
 
@@ -70,6 +73,9 @@ pub(super) struct Question {
     trimmed: Trimmed,
     bounds: Bounds,
     copies: Copies,
+    /// Whether steps are counted: at first a path may have any length, and only if it is too long there is a search for one
+    /// that is not.
+    counted: bool,
     places: Places,
     /// By standing: the places with it.
     seen: HashMap<Vec<u32>, Vec<u32>, FxBuildHasher>,
@@ -156,6 +162,7 @@ impl Question {
             trimmed,
             bounds,
             copies: Copies::UpTo(FEW),
+            counted: false,
             places: Places::default(),
             seen: HashMap::default(),
             queue: BinaryHeap::new(),
@@ -229,10 +236,18 @@ impl Question {
             if self.visited > self.bounds.visits {
                 return Some(Answer::Unknown);
             }
+            if !self.counted && self.bounds.depth.is_some() && self.visited > UNCOUNTED_MAX {
+                self.counted = true;
+                return self.ask_again(graph, Copies::UpTo(FEW));
+            }
             if let Some(found) = self.expand(world, graph, at, meets) {
                 return Some(match self.copies {
                     // It is a path only if copies are used up.
                     Copies::Endless(_) => return self.ask_again(graph, Copies::UpTo(MANY)),
+                    Copies::UpTo(_) if self.is_too_long(found) => {
+                        self.counted = true;
+                        return self.ask_again(graph, Copies::UpTo(FEW));
+                    }
                     Copies::UpTo(_) => Answer::Yes(self.path(world, graph, found)),
                 });
             }
@@ -258,6 +273,11 @@ impl Question {
         let allowance = self.places.standing(0)[2 * self.places.nodes];
         self.begin(graph, allowance);
         None
+    }
+
+    fn is_too_long(&self, at: u32) -> bool {
+        let depth = self.places.steps[at as usize].depth;
+        self.bounds.depth.is_some_and(|limit| depth > limit)
     }
 
     fn meets(&mut self, world: &mut Space, at: u32, meets: &mut Meets<'_>) -> bool {
@@ -328,7 +348,7 @@ impl Question {
             // Who stands where it is asked for may stay; who is not asked about need not move if steps are counted.
             let moves = match &side.classes {
                 Some(classes) => classes[state as usize] == 0,
-                None => self.bounds.depth.is_none(),
+                None => !self.counted,
             };
             farther && free && enabled && moves && !side.ordered
         });
@@ -439,7 +459,7 @@ impl Question {
             standing[2 * nodes] = left;
         }
         let depth = self.places.steps[parent as usize].depth + 1 + u32::from(doubled);
-        if self.bounds.depth.is_some_and(|limit| depth > limit) {
+        if self.counted && self.bounds.depth.is_some_and(|limit| depth > limit) {
             self.is_cut = true;
             return None;
         }
@@ -514,7 +534,7 @@ impl Question {
 
     /// Keeps a place, unless one is known with the same standing and at least as much on its way.
     fn push(&mut self, standing: Vec<u32>, counts: Vec<u8>, way: Way) -> Option<u32> {
-        let counted = self.bounds.depth.is_some();
+        let counted = self.counted;
         let places = &mut self.places;
         let same = self.seen.entry_ref(standing.as_slice()).or_default();
         let outdoes =

@@ -212,6 +212,12 @@ impl<T: Transitions + ?Sized> World<T> {
         self.transitions.class(property, local)
     }
 
+    /// Tells whether a handler panicked on the way to a local state.
+    pub(crate) fn is_panicked(&mut self, local: LocalId) -> bool {
+        let panics = self.transitions.reads().len() - 1;
+        self.transitions.class(panics, local).is_some()
+    }
+
     /// Lists what is wrong with nodes in these local states.
     pub(crate) fn findings_of(&mut self, locals: &[LocalId]) -> Vec<Finding> {
         self.transitions.findings(locals, None)
