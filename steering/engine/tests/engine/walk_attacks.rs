@@ -10,8 +10,8 @@ use scry_engine::{
 use crate::liveness::{Class, Truth, some};
 use crate::reference::{explore, replay, run};
 use crate::table::{ANYTHING, Table, Tastes, rules, starts};
-use crate::toys::Deed::{Add, Arm, Choose, Set};
-use crate::toys::{On, Toy, boot, boot_with, by, counter, never, node, rules as toy};
+use crate::toys::Deed::{Add, Arm, Choose, Send, Set};
+use crate::toys::{On, Toy, Word, boot, boot_with, by, counter, never, node, rules as toy};
 
 fn walk(depth: Option<u32>, settings: &[(&'static str, u64)]) -> Options {
     Options {
@@ -319,6 +319,43 @@ fn a_limit_of_bytes_ends_the_classification_too_and_walks_are_what_is_left() {
         ended.push((report.stop, classified));
     }
     assert_eq!(ended.first().map(|it| it.0), Some(Stop::Bytes));
+}
+
+/// With every step more is on its way, and nothing ever comes true again: whoever looks for another way on than the critical step would
+/// take all the memory there is.
+#[test]
+fn what_grows_without_end_is_not_looked_through_for_another_way() {
+    let rules = toy()
+        .at(0, On::Call(1), [Set(2)])
+        .at(0, On::Call(0), [Set(1)])
+        .at(1, On::Call(0), [Send(node(1), Word::Stream(0))]);
+    let start = boot([rules, toy()]);
+    let goal = some_is_0();
+    let exhaustive = Options {
+        limits: Limits {
+            depth: Some(4),
+            ..Limits::default()
+        },
+        ..by(Strategy::EXHAUSTIVE)
+    };
+    for options in [exhaustive, walk(Some(4), &[("length", 60)])] {
+        let report = run(&start, &[goal.clone().eventually()], options);
+        let dead = report
+            .violations
+            .iter()
+            .find(|it| matches!(it.how, How::Dead(_)));
+        let dead = dead.map(|it| it.path.len());
+        assert!(dead == Some(1) || !report.suspected.is_empty(), "{dead:?}");
+    }
+}
+
+/// The property that node 0 has 0.
+fn some_is_0() -> Property<Toy> {
+    Property::global(
+        "n0 has 0",
+        |view: &View<'_, Toy>| Some((view.id, view.state.value)),
+        |all| all.iter().any(|(_, it)| **it == (node(0), 0)),
+    )
 }
 
 #[test]

@@ -17,6 +17,10 @@ pub(in crate::explore) enum Ahead {
     Undecided,
 }
 
+/// How far all states that are found may be away, added up. What is on its way may become more with every step, so that the bytes of
+/// a state grow with its distance: a bound on states alone would bound nothing.
+const DISTANCES_MAX: usize = 1_000_000;
+
 /// Looks for a state in which a target holds, the first state not counted unless `now`. Returns how many states it found, too.
 pub(in crate::explore) fn ahead(
     world: &mut Space,
@@ -33,8 +37,15 @@ pub(in crate::explore) fn ahead(
     // By state, whence it came and by which step.
     let mut origins: Vec<(usize, u32)> = vec![(0, 0)];
     let mut at = 0;
+    // How far the state that is looked at is away, and where the states that are farther begin.
+    let (mut distance, mut farther) = (0, 1);
+    let mut distances = 0;
     let mut decided = true;
     while at < origins.len() {
+        if at == farther {
+            distance += 1;
+            farther = origins.len();
+        }
         let words = states[at * width..(at + 1) * width].to_vec();
         let judged = book.judge(world, &words);
         if (at > 0 || now) && judged.holds >> target & 1 != 0 {
@@ -56,9 +67,10 @@ pub(in crate::explore) fn ahead(
             if seen.insert(world.tables().fingerprint(&after)) {
                 states.extend_from_slice(&after);
                 origins.push((at, step));
+                distances += distance + 1;
             }
         }
-        if origins.len() > states_max {
+        if origins.len() > states_max || distances > DISTANCES_MAX {
             return (Ahead::Undecided, origins.len());
         }
         at += 1;
