@@ -47,6 +47,9 @@ pub enum HuntError {
     /// The service's property file cannot be read.
     #[error("{0}")]
     Properties(String),
+    /// What is to be enumerated has no end within reach.
+    #[error("scenario {0} has more states than are enumerated")]
+    Endless(&'static str),
     /// The search cannot start.
     #[error(transparent)]
     Search(#[from] SearchError),
@@ -100,19 +103,23 @@ pub fn hunt<S: Program>(case: &Case, watch: Option<&mut dyn Watch>) -> Result<Ro
 ///
 /// When there is no such scenario or bug, or the scenario cannot be built.
 pub fn system<S: Program>(case: &Case, with_bug: bool) -> Result<System<S>, HuntError> {
-    build(case.service, case.scenario, case.bug, with_bug)
+    let bug = with_bug.then_some(case.bug);
+    build(case.service, case.scenario, bug, None)
 }
 
-/// Builds a scenario as the service's command line does without further options.
+/// Builds a scenario as the service's command line does without further options, with a bug and a number of nodes if they are named.
 pub(crate) fn build<S: Program>(
     service: &'static str,
     scenario: &'static str,
-    bug: &'static str,
-    with_bug: bool,
+    bug: Option<&'static str>,
+    nodes: Option<u32>,
 ) -> Result<System<S>, HuntError> {
-    let known = S::bugs().iter().find(|known| known.name == bug);
-    let known = known.ok_or(HuntError::NoBug { service, bug })?;
-    let bugs = BTreeSet::from_iter(with_bug.then_some(known.name));
+    if let Some(bug) = bug
+        && !S::bugs().iter().any(|known| known.name == bug)
+    {
+        return Err(HuntError::NoBug { service, bug });
+    }
+    let bugs = BTreeSet::from_iter(bug);
     let mut scenarios = S::scenarios().into_iter();
     let found = scenarios.find(|known| known.name == scenario);
     let found = found.ok_or(HuntError::NoScenario { service, scenario })?;
@@ -124,7 +131,7 @@ pub(crate) fn build<S: Program>(
         .map_err(|error| wrong(error.to_string()))?;
     let request = Request {
         bugs: &bugs,
-        nodes: None,
+        nodes,
         options: &options,
     };
     (found.build)(&request).map_err(wrong)

@@ -8,6 +8,7 @@
 //! | [`initial`] | breadth-first search from where nothing has happened yet, for as long as it is given |
 //! | [`text`], [`json`] | the rows for people and for machines |
 //! | [`liveness`] | the bugs that keep something from ever coming true |
+//! | [`walks`] | how good walks are where the truth is known |
 
 pub mod catalogue;
 pub mod hunt;
@@ -16,3 +17,4 @@ pub mod json;
 pub mod liveness;
 pub mod row;
 pub mod text;
+pub mod walks;

@@ -8,7 +8,7 @@ use bugs::catalogue::{self, Case};
 use bugs::initial::Watch;
 use bugs::liveness::{self, LivenessRow};
 use bugs::row::Row;
-use bugs::{json, text};
+use bugs::{json, text, walks};
 use clap::Parser;
 use clap::error::ErrorKind;
 use scry::cli::text::grouped;
@@ -27,6 +27,9 @@ use scry::explore::Counts;
 /// With --liveness, the five bugs that MaceMC tells of are hunted instead: those that keep something from ever coming true. Each is
 /// looked for by exhaustive search, which proves it, and by walks, as the paper does; then the service without bugs is searched.
 ///
+/// With --walks, nothing is hunted: where the truth is known, it is told how far MaceMC's search for a critical transition is off,
+/// and within how many steps walks come true.
+///
 /// Exits with 0 if every bug is found (a safety bug by consequence prediction, a liveness bug with what would have come true
 /// instead) and no fixed service violates anything, else with 1; with 64 if the command line cannot be understood.
 #[derive(Debug, Parser)]
@@ -38,6 +41,9 @@ struct Arguments {
     /// Hunt the liveness bugs instead of the safety bugs.
     #[arg(long)]
     liveness: bool,
+    /// Show how good walks are where the truth is known.
+    #[arg(long, conflicts_with_all = ["liveness", "bug"])]
+    walks: bool,
     /// Hunt only this bug (repeatable; see below).
     #[arg(long, value_name = "NAME", value_parser = known_bug)]
     bug: Vec<&'static str>,
@@ -58,6 +64,9 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: &Arguments) -> u8 {
+    if arguments.walks {
+        return run_walks(arguments);
+    }
     if let Some(bug) = misplaced(arguments) {
         eprintln!(
             "error: `{bug}` is no {}",
@@ -107,6 +116,31 @@ fn run_liveness(arguments: &Arguments) -> u8 {
         true => EXIT_FINE,
         false => EXIT_VIOLATED,
     }
+}
+
+fn run_walks(arguments: &Arguments) -> u8 {
+    let (mut errors, mut steps) = (Vec::new(), Vec::new());
+    let count = walks::ERROR_CASES.len() + walks::STEPS_CASES.len();
+    let all = walks::ERROR_CASES.iter().map(|case| {
+        let row = case.run().map(|row| errors.push(row));
+        (case.service, case.scenario, row)
+    });
+    let more = walks::STEPS_CASES.iter().map(|case| {
+        let row = case.run().map(|row| steps.push(row));
+        (case.service, case.scenario, row)
+    });
+    for (at, (service, scenario, row)) in all.chain(more).enumerate() {
+        announce(at, count, service, scenario);
+        if let Err(error) = row {
+            eprintln!("error: {service} {scenario}: {error}");
+            return EXIT_VIOLATED;
+        }
+    }
+    print(match arguments.json {
+        true => format!("{}\n", walks::json::report(&errors, &steps)),
+        false => walks::text::report(&errors, &steps),
+    });
+    EXIT_FINE
 }
 
 fn announce(at: usize, count: usize, service: &str, bug: &str) {

@@ -29,7 +29,7 @@ const STEPS: u64 = 20_000;
 /// When the scenario does not lead to a search.
 pub fn hunt<S: Program>(case: &LivenessCase) -> Result<LivenessRow, HuntError> {
     let script = |error| HuntError::Script(case.scenario, error);
-    let system = build::<S>(case.service, case.scenario, case.bug, true)?;
+    let system = build::<S>(case.service, case.scenario, Some(case.bug), None)?;
     let (start, steps) = system.start().map_err(script)?;
     let start_steps = steps.len();
 
@@ -44,7 +44,7 @@ pub fn hunt<S: Program>(case: &LivenessCase) -> Result<LivenessRow, HuntError> {
     let told = told.map(|violation| ToldDeath::of(violation, start_steps));
     let told = told.or_else(|| walked.told(case, start_steps));
 
-    let system = build::<S>(case.service, case.scenario, case.bug, false)?;
+    let system = build::<S>(case.service, case.scenario, None, None)?;
     let (start, _) = system.start().map_err(script)?;
     Ok(LivenessRow {
         case: *case,
