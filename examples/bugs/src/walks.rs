@@ -236,7 +236,7 @@ fn errors<S: Program>(case: &ErrorCase) -> Result<ErrorRow, HuntError> {
     // A property of a file may come in parts, all of one name.
     goal.retain(|part| part.name() == case.property);
     let graph = Graph::of(&start, &goal, STATES_MAX);
-    let graph = graph.ok_or_else(|| HuntError::Endless(case.scenario))?;
+    let graph = graph.ok_or(HuntError::Endless(case.scenario))?;
     let executions = critical::failing(&graph, EXECUTIONS);
     let probes = PROBES.iter();
     Ok(ErrorRow {
@@ -254,9 +254,9 @@ fn steps<S: Program>(case: &StepsCase) -> Result<StepsRow, HuntError> {
     let start = start::<S>(case.service, case.scenario, None, case.nodes)?;
     let goals = goals::<S>(case.file)?;
     let even = [
-        ("weight-call", 1),
-        ("weight-message", 1),
-        ("weight-timer", 1),
+        ("weight.call", 1),
+        ("weight.message", 1),
+        ("weight.timer", 1),
     ];
     let (weighted, weighted_steps) = walk(&start, &goals, &[])?;
     let (even, even_steps) = walk(&start, &goals, &even)?;

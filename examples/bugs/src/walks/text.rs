@@ -46,16 +46,16 @@ fn error_table(rows: &[ErrorRow]) -> String {
     aligned(&lines)
 }
 
-/// How many answers were how far off.
+/// How many answers were off, and how far at most. The whole distribution is in the JSON.
 fn told(errors: &Errors) -> String {
     let answers: u64 = errors.early.iter().sum();
-    let off = errors.early.iter().enumerate().skip(1);
-    let mut parts: Vec<String> = off
-        .filter(|(_, count)| **count > 0)
-        .map(|(steps, count)| format!("{count} by {steps}"))
-        .collect();
-    if parts.is_empty() && answers > 0 {
-        parts.push("exact".to_owned());
+    let off: u64 = errors.early.iter().skip(1).sum();
+    let farthest = errors.early.iter().rposition(|&count| count > 0);
+    let mut parts = Vec::new();
+    match (off, farthest) {
+        (1.., Some(steps)) => parts.push(format!("{} by 1-{steps}", grouped(off))),
+        _ if answers > 0 => parts.push("exact".to_owned()),
+        _ => {}
     }
     if errors.late > 0 {
         parts.push(format!("{} TOO LATE", errors.late));
