@@ -125,17 +125,12 @@ impl Seat {
             Steering::Off | Steering::Immediate | Steering::Full => "steer",
         };
         let (neighborhood, checker_more, steering_more, more) = match &self.agents {
-            Agents::Tuned(tuning) => self.tuned(tuning),
+            Agents::Tuned(tuning) => self.tuned(tuning)?,
             Agents::Default {
                 everyone,
                 properties,
             } => {
-                let mut more = String::new();
-                if !properties.is_empty() {
-                    let file = self.directory.join("properties.toml");
-                    std::fs::write(&file, properties)?;
-                    more = format!("[properties]\nfile = {}\n\n", json!(file));
-                }
+                let more = self.properties(properties)?;
                 let neighborhood = match everyone {
                     true => self.everyone(),
                     false => String::new(),
@@ -164,6 +159,16 @@ impl Seat {
         ))
     }
 
+    /// Writes the property file, if there is one, and returns the section that names it.
+    fn properties(&self, text: &str) -> anyhow::Result<String> {
+        if text.is_empty() {
+            return Ok(String::new());
+        }
+        let file = self.directory.join("properties.toml");
+        std::fs::write(&file, text)?;
+        Ok(format!("[properties]\nfile = {}\n\n", json!(file)))
+    }
+
     fn everyone(&self) -> String {
         let members: Vec<String> = self.others.iter().map(|id| id.get().to_string()).collect();
         let members = members.join(", ");
@@ -172,7 +177,7 @@ impl Seat {
 
     /// Returns what differs from the defaults: the neighborhood, more of the sections for checker and steering, and
     /// other sections.
-    fn tuned(&self, tuning: &Tuning) -> (String, String, String, String) {
+    fn tuned(&self, tuning: &Tuning) -> anyhow::Result<(String, String, String, String)> {
         let neighborhood = match tuning.everyone {
             true => self.everyone(),
             false => String::new(),
@@ -195,17 +200,22 @@ impl Seat {
             resets,
             silent_resets,
             losses,
+            properties,
+            liveness,
             ..
         } = tuning;
-        let checker = format!("time_ms = {time_ms}\nstates = {states}\ndepth = {depth}\n");
+        let checker = format!(
+            "time_ms = {time_ms}\nstates = {states}\ndepth = {depth}\nliveness = \"{liveness}\"\n"
+        );
+        let properties = self.properties(properties)?;
         let more = format!(
-            "[checker.faults]\nresets = {resets}\nsilent_resets = {silent_resets}\nlosses = {losses}\n\n\
+            "{properties}[checker.faults]\nresets = {resets}\nsilent_resets = {silent_resets}\nlosses = {losses}\n\n\
              [checkpoint]\nperiod_ms = {period_ms}\nround_ms = 500\n\n\
              [safety]\nisolate = \"{isolate}\"\ndeadline_ms = {deadline_ms}\nhold_ms = {hold_ms}\n\n"
         );
         let order = order.name();
         let steering = format!("ttl_ms = {ttl_ms}\norder = \"{order}\"\n");
-        (neighborhood, checker, steering, more)
+        Ok((neighborhood, checker, steering, more))
     }
 }
 

@@ -102,6 +102,10 @@ pub(crate) struct Tuning {
     pub(crate) silent_resets: u8,
     /// Datagrams a path may lose.
     pub(crate) losses: u8,
+    /// The text of the property file; empty for the service's own properties.
+    pub(crate) properties: &'static str,
+    /// What is done about what never comes true again.
+    pub(crate) liveness: &'static str,
 }
 
 /// What a cluster is made of.

@@ -143,6 +143,8 @@ pub(crate) fn tuning(period_ms: u64) -> Tuning {
         resets: 0,
         silent_resets: 1,
         losses: 0,
+        properties: "",
+        liveness: "audit",
     }
 }
 

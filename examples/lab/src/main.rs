@@ -56,7 +56,7 @@ enum Command {
     Paxos(paxos::Experiment),
     /// Correct services under load and faults, left alone and steered: are they any the worse for it?
     Gauntlet(gauntlet::Gauntlet),
-    /// One of CrystalBall's stories, once: what happens, what is predicted, and what is done about it.
+    /// One of CrystalBall's or MaceMC's stories, once: what happens, what is predicted, and what is done about it.
     Story(story::Telling),
 }
 

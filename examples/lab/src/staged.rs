@@ -2,6 +2,7 @@
 
 use chord::Chord;
 use correct::{Chain, Commit, Failover, Gossip, Lease};
+use mace_transport::MaceTransport;
 use paxos::Paxos;
 use randtree::{Mode, RandTree};
 use scry::{NodeId, Program};
@@ -77,6 +78,28 @@ impl Staged for Chord {
                 format!("between {before} and {after}")
             }
         }
+    }
+}
+
+impl Staged for MaceTransport {
+    const NAME: &'static str = "mace-transport";
+
+    fn has_place(&self, _me: NodeId) -> bool {
+        self.outgoing.iter().all(|to| to.inflight.is_empty())
+    }
+
+    fn brief(&self, _me: NodeId) -> String {
+        let outgoing = self.outgoing.iter().map(|to| {
+            let inflight = to.inflight.iter();
+            let inflight: Vec<String> = inflight.map(|it| it.sequence.to_string()).collect();
+            format!("to {} in flight [{}]", to.peer, inflight.join(" "))
+        });
+        let incoming = self.incoming.iter().map(|from| {
+            let (peer, first, last) = (from.peer, from.first, from.last);
+            format!("from {peer} {first} up to {last}")
+        });
+        let all: Vec<String> = outgoing.chain(incoming).collect();
+        all.join(", ")
     }
 }
 

@@ -1,9 +1,12 @@
-//! One of CrystalBall's stories, told once with live nodes: the situation, a look ahead, the fatal step, and what came of it.
+//! One of the papers' stories, told once with live nodes: the situation, a look ahead, the fatal step, and what came of it.
 //!
 //! | module | what it holds |
 //! |---|---|
 //! | [`tree`] | RandTree: the child that is a sibling as well (F-4) |
 //! | [`vote`] | Paxos: a second value is chosen (F-13, F-14) |
+//! | [`reply`] | RandTree: a reply is ignored, and the tree never agrees again (F-8) |
+//! | [`transport`] | MaceTransport: a late packet, and nothing is ever acknowledged again (F-20) |
+//! | [`never`] | what the last two have in common: waiting for what may never come |
 //! | [`evidence`] | what the agents' steering logs say |
 //! | [`account`] | what came of it, for people and for machines |
 //!
@@ -12,6 +15,9 @@
 
 mod account;
 mod evidence;
+mod never;
+mod reply;
+mod transport;
 mod tree;
 mod vote;
 
@@ -52,6 +58,9 @@ pub(crate) struct Telling {
     /// Which filter is taken if several would do.
     #[arg(long, value_enum, default_value = "least-harm")]
     order: Order,
+    /// What is done about what never comes true again, in `r5` and `transport`.
+    #[arg(long, value_enum, default_value = "steer")]
+    liveness: Liveness,
     /// Tell it without the bug: nothing may be done about anything then.
     #[arg(long)]
     fixed: bool,
@@ -62,7 +71,7 @@ pub(crate) struct Telling {
     output: Output,
 }
 
-/// A story of CrystalBall.
+/// A story of CrystalBall or MaceMC.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, clap::ValueEnum, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Tale {
@@ -72,6 +81,22 @@ pub(crate) enum Tale {
     Bug1,
     /// Paxos: an acceptor does not write its vote to disk, and is reset
     Bug2,
+    /// RandTree: a node that was reset ignores a reply, and its parent never learns that it has another (MaceMC)
+    R5,
+    /// MaceTransport: a late first packet replaces a younger connection, and nothing is ever acknowledged (MaceMC)
+    Transport,
+}
+
+/// What is done about what never comes true again.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, clap::ValueEnum, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Liveness {
+    /// It is not looked for
+    Off,
+    /// It is predicted
+    Audit,
+    /// It is predicted and prevented, if the way allows it
+    Steer,
 }
 
 /// How much is done about a violation.
@@ -117,6 +142,8 @@ impl Telling {
                 self.vote(Bug::VolatilePromise, &directory, &mut view)
                     .await?
             }
+            Tale::R5 => self.reply(&directory, &mut view).await?,
+            Tale::Transport => self.transport(&directory, &mut view).await?,
         };
         self.output
             .write(&account, &account.text(), &account.page())
@@ -129,6 +156,7 @@ impl Telling {
         // A story is about what is decided, not about how fast this machine is.
         plan.tuning.patience_ms = (5_000, 5_000);
         plan.tuning.order = self.order;
+        plan.tuning.liveness = self.liveness.name();
     }
 
     /// Waits until the agents have seen the situation that is there now, and what they decided about it is in force: with
@@ -205,7 +233,7 @@ impl Telling {
         let result = stage.close().await;
         // Read after the agents have ended, so that all they had to say is there.
         let evidence = Evidence::read(directory, &members);
-        Account::new(self, &result, &evidence)
+        Account::new(self, &result, &evidence, None)
     }
 }
 
@@ -216,6 +244,16 @@ impl Way {
             Self::Steered => Steering::Full,
             Self::Audit => Steering::Audit,
             Self::Immediate => Steering::Immediate,
+        }
+    }
+}
+
+impl Liveness {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Audit => "audit",
+            Self::Steer => "steer",
         }
     }
 }

@@ -1,5 +1,5 @@
-//! CrystalBall's stories with live nodes, each told in every way: left alone, steered, repaired, watched, and with the
-//! immediate check alone. The lab's referee, who sees the true state of all nodes, says whether a property was broken.
+//! The papers' stories with live nodes, each told in every way: left alone, steered, repaired, watched, and with the
+//! immediate check alone; and those of what never comes true again. The lab's referee, who sees the true state of all nodes, says whether a property was broken.
 
 use std::fs;
 use std::path::PathBuf;
@@ -189,4 +189,66 @@ fn f_14_the_immediate_check_alone_prevents_it_however_it_tries() {
     for isolate in ["speculator", "clone", "fork"] {
         is_prevented_by_the_immediate_check_alone("bug2", isolate);
     }
+}
+
+/// Tells a story of what must come true again, and checks whether it did.
+fn comes_true(arguments: &[&str], comes: bool) -> Value {
+    let account = tell(arguments);
+    assert_eq!(account["comes_true"]["came"], comes, "{account:#}");
+    assert_eq!(account["broken"], false, "{account:#}");
+    account
+}
+
+fn critical(account: &Value) -> Vec<&str> {
+    let all = account["critical"].as_array().expect("a list").iter();
+    all.map(|it| it["event"].as_str().expect("an event"))
+        .collect()
+}
+
+fn never_comes_when_left_alone_or_liveness_is_off(story: &str) {
+    comes_true(&[story, "--way", "unsteered"], false);
+    let account = comes_true(&[story, "--liveness", "off"], false);
+    assert_eq!(critical(&account), Vec::<&str>::new());
+    assert_eq!(filters(&account).len(), 0, "{account:#}");
+}
+
+#[test]
+fn f_8_the_tree_never_agrees_again_when_left_alone() {
+    never_comes_when_left_alone_or_liveness_is_off("r5");
+}
+
+#[test]
+fn f_8_steering_holds_the_reply_until_the_tree_agrees() {
+    let account = comes_true(&["r5", "--way", "steered"], true);
+    assert!(count(&account, "filter_hits") > 0, "{account:#}");
+    assert!(
+        critical(&account)
+            .iter()
+            .any(|event| event.contains("JoinReply") && event.ends_with("from n3 at n4")),
+        "{account:#}"
+    );
+}
+
+#[test]
+fn f_8_a_repaired_tree_agrees_by_itself() {
+    let account = comes_true(&["r5", "--way", "steered", "--fixed"], true);
+    assert_eq!(filters(&account).len(), 0, "{account:#}");
+}
+
+#[test]
+fn f_20_nothing_is_ever_acknowledged_again_when_left_alone() {
+    never_comes_when_left_alone_or_liveness_is_off("transport");
+}
+
+#[test]
+fn f_20_steering_drops_the_datagram_after_which_it_is_too_late() {
+    let account = comes_true(&["transport", "--way", "steered"], true);
+    assert!(count(&account, "filter_hits") > 0, "{account:#}");
+    assert!(!critical(&account).is_empty(), "{account:#}");
+}
+
+#[test]
+fn f_20_the_repaired_transport_is_left_alone() {
+    let account = comes_true(&["transport", "--way", "steered", "--fixed"], true);
+    assert_eq!(filters(&account).len(), 0, "{account:#}");
 }

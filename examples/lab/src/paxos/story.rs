@@ -237,6 +237,8 @@ impl Story {
                 resets: 0,
                 silent_resets: 0,
                 losses: 0,
+                properties: "",
+                liveness: "audit",
             },
             seed: self.seed,
             directory: self.directory.clone(),

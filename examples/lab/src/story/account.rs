@@ -4,8 +4,9 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-use super::evidence::{Evidence, Installed};
-use super::{Isolate, Tale, Telling, Way};
+use super::evidence::{Critical, Evidence, Installed};
+use super::never::Outcome;
+use super::{Isolate, Liveness, Tale, Telling, Way};
 use crate::result::RunResult;
 
 /// What came of a story.
@@ -15,6 +16,11 @@ pub(super) struct Account {
     way: Way,
     fixed: bool,
     isolate: Isolate,
+    liveness: Liveness,
+    /// What came of what must come true again, if the story is about that.
+    comes_true: Option<Outcome>,
+    /// The critical transitions that were predicted, each once.
+    critical: Vec<Critical>,
     /// Whether the referee, who sees all nodes, saw a property broken.
     broken: bool,
     /// Which properties.
@@ -43,13 +49,21 @@ pub(super) struct Account {
 
 impl Account {
     /// Puts together what the referee saw and what the logs say.
-    pub(super) fn new(telling: &Telling, result: &RunResult, evidence: &Evidence) -> Self {
+    pub(super) fn new(
+        telling: &Telling,
+        result: &RunResult,
+        evidence: &Evidence,
+        comes_true: Option<Outcome>,
+    ) -> Self {
         let filters_installed = evidence.installed();
         Self {
             story: telling.story,
             way: telling.way,
             fixed: telling.fixed,
             isolate: telling.isolate,
+            liveness: telling.liveness,
+            comes_true,
+            critical: evidence.critical(),
             broken: !result.count.broken.is_empty(),
             broken_properties: result.count.broken.keys().cloned().collect(),
             predictions: evidence.predictions(),
@@ -77,9 +91,10 @@ impl Account {
         };
         line(
             "verdict",
-            match self.broken {
-                true => format!("BROKEN: {}", self.broken_properties.join(", ")),
-                false => "nothing was broken".to_owned(),
+            match (&self.comes_true, self.broken) {
+                (_, true) => format!("BROKEN: {}", self.broken_properties.join(", ")),
+                (Some(outcome), _) => outcome.text(),
+                (None, false) => "nothing was broken".to_owned(),
             },
         );
         line(
@@ -89,6 +104,15 @@ impl Account {
                 count => format!("{count} times{}", after(self.prediction_ms)),
             },
         );
+        for critical in &self.critical {
+            line(
+                "critical",
+                format!(
+                    "{}: {}, for {}",
+                    critical.node, critical.event, critical.property
+                ),
+            );
+        }
         for filter in &self.filters_installed {
             let after = after(filter.after_snapshot_ms);
             line(

@@ -38,6 +38,17 @@ pub(super) struct Installed {
     pub(super) after_snapshot_ms: Option<u64>,
 }
 
+/// An event after which it would have been too late for a property, as an agent predicted it.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+pub(super) struct Critical {
+    /// The node whose agent said so.
+    pub(super) node: NodeId,
+    /// The event and its node.
+    pub(super) event: String,
+    /// The property.
+    pub(super) property: String,
+}
+
 /// How many snapshots must show a situation. All but the last word an agent gave its host before the second was complete
 /// has arrived: the host has answered for the second on the same link.
 const SNAPSHOTS: usize = 2;
@@ -152,6 +163,29 @@ impl Evidence {
             .collect();
         installed.sort_by_key(|it| it.at_ms);
         installed
+    }
+
+    /// Returns the critical transitions that were predicted, each once for a node.
+    pub(super) fn critical(&self) -> Vec<Critical> {
+        let mut all: Vec<Critical> = Vec::new();
+        for record in self.all() {
+            if let What::Violation {
+                critical: Some(event),
+                property,
+                ..
+            } = &record.entry.what
+            {
+                let critical = Critical {
+                    node: record.node.0,
+                    event: event.clone(),
+                    property: property.clone(),
+                };
+                if !all.contains(&critical) {
+                    all.push(critical);
+                }
+            }
+        }
+        all
     }
 
     fn all(&self) -> impl Iterator<Item = &Record> {
