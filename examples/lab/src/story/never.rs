@@ -14,8 +14,9 @@ use crate::cluster::{Cluster, Happening, epoch_ms};
 use crate::stage::Stage;
 use crate::staged::Staged;
 
-/// For how long something is waited for that may never come. The services heal within a second or two if they do.
-pub(super) const COMES_WITHIN: Duration = Duration::from_secs(15);
+/// For how long something is waited for that may never come. The tree heals within a second if it does, the transport when its slow
+/// packets have arrived, after 14 s.
+pub(super) const COMES_WITHIN: Duration = Duration::from_secs(30);
 
 /// What came of what must come true again.
 #[derive(Clone, Debug, Serialize)]

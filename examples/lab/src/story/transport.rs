@@ -56,8 +56,9 @@ impl Telling {
         self.foresee(&mut stage, directory, &[SENDER, RECEIVER])
             .await?;
         until(&mut stage, "the old packet is there", |cluster| {
-            // Filtered or not, the node tells of it.
-            cluster.referee.count.filtered > 0
+            // Filtered, refused or handled, the node tells of it.
+            let count = &cluster.referee.count;
+            count.filtered + count.vetoed > 0
                 || cluster.referee.state(RECEIVER).is_some_and(|it| {
                     it.incoming.iter().any(|from| from.first == 2001) || self.fixed
                 })
