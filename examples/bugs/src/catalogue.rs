@@ -1,6 +1,7 @@
 //! The bugs, and where each is to be found: service, scenario, property, and the nodes the paper sees it at.
 
 use chord::Chord;
+use one_paxos::OnePaxos;
 use paxos::Paxos;
 use randtree::RandTree;
 use scry::NodeId;
@@ -123,5 +124,15 @@ pub const ALL: &[Case] = &[
         fixed_depth: None,
         source: "CrystalBall §5.4.2",
         hunt: hunt::hunt::<Paxos>,
+    },
+    Case {
+        service: "one-paxos",
+        bug: one_paxos::scenarios::INCREMENT,
+        scenario: "taken-over",
+        property: one_paxos::properties::ONE_VALUE,
+        nodes: &[NodeId::new(1), NodeId::new(2)],
+        fixed_depth: None,
+        source: "LMC §5.6",
+        hunt: hunt::hunt::<OnePaxos>,
     },
 ];

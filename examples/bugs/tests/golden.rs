@@ -128,6 +128,11 @@ fn volatile_promise() {
 }
 
 #[test]
+fn increment() {
+    check("increment");
+}
+
+#[test]
 fn every_bug_has_its_file_and_every_file_its_bug() {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
     let mut files: Vec<String> = std::fs::read_dir(folder)

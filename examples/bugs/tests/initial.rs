@@ -55,6 +55,7 @@ fn every_bug_is_within_reach() {
             "randtree" => check::<randtree::RandTree>(case.bug),
             "chord" => check::<chord::Chord>(case.bug),
             "paxos" => check::<paxos::Paxos>(case.bug),
+            "one-paxos" => check::<one_paxos::OnePaxos>(case.bug),
             other => panic!("{other} is not tested here"),
         }
     }

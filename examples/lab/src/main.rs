@@ -2,7 +2,7 @@
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | [`demo`], [`story`], [`randtree`], [`paxos`], [`gauntlet`] | the experiments |
+//! | [`demo`], [`story`], [`randtree`], [`paxos`], [`indices`], [`gauntlet`] | the experiments |
 //! | [`stage`], [`cluster`], [`node`], [`agent`], [`process`] | a run, its cluster, and the processes it is made of |
 //! | [`referee`], [`observer`], [`usage`] | who watches: the true global state, what is worth keeping, what it costs |
 //! | [`churn`], [`draw`], [`statistics`] | who leaves and comes back; chance; numbers about samples |
@@ -17,6 +17,7 @@ mod draw;
 mod event_log;
 mod gauntlet;
 mod html;
+mod indices;
 mod node;
 mod observer;
 mod part;
@@ -54,6 +55,9 @@ enum Command {
     Randtree(randtree::Experiment),
     /// Paxos with a bug, many times over: how often steering and the immediate check prevent it (CrystalBall §5.4.2).
     Paxos(paxos::Experiment),
+    /// 1Paxos over Paxos with its bug, its nodes proposing and suspecting each other while datagrams are lost (LMC §5.6).
+    #[command(name = "one-paxos")]
+    OnePaxos(indices::Experiment),
     /// Correct services under load and faults, left alone and steered: are they any the worse for it?
     Gauntlet(gauntlet::Gauntlet),
     /// One of CrystalBall's stories, once: what happens, what is predicted, and what is done about it.
@@ -141,6 +145,7 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
             Command::Demo(demo) => demo.run().await,
             Command::Randtree(experiment) => experiment.run().await,
             Command::Paxos(experiment) => experiment.run().await,
+            Command::OnePaxos(experiment) => experiment.run().await,
             Command::Gauntlet(gauntlet) => gauntlet.run().await,
             Command::Story(telling) => telling.run().await,
         }

@@ -15,7 +15,8 @@ use crate::process::{self, SERVICE};
 pub(crate) const HELP: &str = "\
 Other parts of this executable:
   lab service NAME …                        the command line of a service, such as `lab service randtree check`;
-                                            randtree, chord, paxos, chain, commit, lease, failover or gossip
+                                            randtree, chord, paxos, one-paxos, chain, commit, lease,
+                                            failover or gossip
   lab agent|cert|explain|log|status|… …     the `scry` command line";
 
 /// What the `scry` command line knows that the lab passes on to it.
@@ -85,6 +86,7 @@ fn executables() -> impl Iterator<Item = (&'static str, &'static Executable)> {
         ("randtree", &randtree::EXECUTABLE),
         ("chord", &chord::EXECUTABLE),
         ("paxos", &paxos::EXECUTABLE),
+        ("one-paxos", &one_paxos::EXECUTABLE),
     ];
     let correct = correct::EXECUTABLES.iter();
     papers

@@ -19,6 +19,7 @@ use tokio::task::JoinSet;
 use crate::Output;
 use crate::cluster::{Order, Steering};
 use crate::draw::Draw;
+use crate::indices::{Drive, Pace};
 use outcome::{Outcome, Prevention};
 use story::{Run, Story};
 
@@ -44,7 +45,7 @@ pub(crate) struct Experiment {
     #[arg(long)]
     fixed: bool,
     /// How often.
-    #[arg(long, default_value_t = 20)]
+    #[arg(long, default_value_t = 20, default_value_if("indices", "true", "1"))]
     runs: u32,
     /// How often without any agents, to see how often it goes wrong (as often as with, by default).
     #[arg(long)]
@@ -54,11 +55,17 @@ pub(crate) struct Experiment {
     #[arg(long, default_value_t = 20.0, value_name = "SECONDS")]
     gap: f64,
     /// How often each agent gathers a snapshot, in milliseconds.
-    #[arg(long, default_value_t = 20)]
+    #[arg(long, default_value_t = 20, default_value_if("indices", "true", "250"))]
     period_ms: u64,
     /// Which filter is taken if several would do.
     #[arg(long, value_enum, default_value = "least-harm")]
     order: Order,
+    /// Instead of the story: nodes propose for one index after the other while datagrams are lost (LMC §5.5). The bug is
+    /// last-promise, and --runs is 1 by default, --period-ms 250.
+    #[arg(long)]
+    indices: bool,
+    #[command(flatten)]
+    pace: Pace,
     /// How many runs go on at the same time.
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=32))]
     jobs: u32,
@@ -75,12 +82,31 @@ pub(crate) struct Experiment {
 impl Experiment {
     /// Makes the runs and says what they say together.
     pub(crate) async fn run(self) -> anyhow::Result<()> {
+        if self.indices {
+            return self.drive().await;
+        }
         let unsteered = self.unsteered_runs.unwrap_or(self.runs);
         let without = self.tell_all(Steering::Off, unsteered).await?;
         let with = self.tell_all(Steering::Full, self.runs).await?;
         let outcome = Outcome::new(self.bug, self.fixed, self.gap, with, without);
         self.output
             .write(&outcome, &outcome.text(), &outcome.page())
+    }
+
+    /// Lets nodes propose for one index after the other.
+    async fn drive(self) -> anyhow::Result<()> {
+        if self.bug != Bug::LastPromise {
+            anyhow::bail!("--indices is LMC's experiment with --bug last-promise: nobody is reset");
+        }
+        let drive = Drive {
+            fixed: self.fixed,
+            runs: self.runs,
+            pace: self.pace,
+            period_ms: self.period_ms,
+            seed: self.seed,
+            output: self.output,
+        };
+        drive.run::<paxos::Paxos>().await
     }
 
     /// Tells the story so many times, a few at a time.

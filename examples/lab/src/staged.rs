@@ -2,6 +2,7 @@
 
 use chord::Chord;
 use correct::{Chain, Commit, Failover, Gossip, Lease};
+use one_paxos::OnePaxos;
 use paxos::Paxos;
 use randtree::{Mode, RandTree};
 use scry::{NodeId, Program};
@@ -57,6 +58,19 @@ impl Staged for Paxos {
             Some(value) => format!("has chosen {value}"),
             None => "has chosen nothing".to_owned(),
         }
+    }
+}
+
+impl Staged for OnePaxos {
+    const NAME: &'static str = "one-paxos";
+
+    fn has_place(&self, _me: NodeId) -> bool {
+        !self.chosen.is_empty()
+    }
+
+    fn brief(&self, _me: NodeId) -> String {
+        let (term, chosen) = (self.roles.term, self.chosen.len());
+        format!("term {term}, {chosen} chosen")
     }
 }
 

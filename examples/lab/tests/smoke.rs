@@ -192,3 +192,19 @@ fn what_cannot_be_understood_is_said() {
         .expect("the lab runs");
     assert!(String::from_utf8_lossy(&output.stderr).contains("there is no bug \"nothing\""));
 }
+
+#[test]
+fn f_17_f_18_indices_are_chosen_once_by_repaired_services() {
+    for experiment in [&["paxos", "--indices"][..], &["one-paxos"]] {
+        let folder = Folder::new(experiment[0]);
+        let mut arguments = experiment.to_vec();
+        arguments.extend(["--fixed", "--seconds", "3", "--sleep", "0.2", "--json"]);
+        let result = json(&lab(&arguments, &folder).output().expect("the lab runs"));
+        assert_eq!(result["service"], experiment[0]);
+        for way in ["unsteered", "steered"] {
+            let runs = result[way].as_array().expect("a list of runs");
+            assert_eq!(runs.len(), 1);
+            assert_eq!(runs[0]["wrong"], 0, "{way}: {result}");
+        }
+    }
+}
