@@ -107,6 +107,18 @@ impl<'a> Archive<'a> {
         (stretch, number as usize - stretch.first)
     }
 
+    /// As [`stretch`](Self::stretch). For numbers near each other, `hint` saves most of the search.
+    #[inline]
+    fn near(&self, number: u32, hint: &mut usize) -> &Stretch<'a> {
+        let near = &self.stretches[*hint];
+        let within = (number as usize).wrapping_sub(near.first) < near.vectors.len();
+        if !within {
+            let first = |stretch: &Stretch<'_>| stretch.first <= number as usize;
+            *hint = self.stretches.partition_point(first) - 1;
+        }
+        &self.stretches[*hint]
+    }
+
     /// Copies the words of a state, and tells whether it is expanded.
     pub(in crate::explore) fn load(&self, number: u32, words: &mut [u32]) -> bool {
         self.load_near(number, words, &mut 0)
@@ -120,13 +132,7 @@ impl<'a> Archive<'a> {
         words: &mut [u32],
         hint: &mut usize,
     ) -> bool {
-        let near = &self.stretches[*hint];
-        let within = (number as usize).wrapping_sub(near.first) < near.vectors.len();
-        if !within {
-            let first = |stretch: &Stretch<'_>| stretch.first <= number as usize;
-            *hint = self.stretches.partition_point(first) - 1;
-        }
-        let stretch = &self.stretches[*hint];
+        let stretch = self.near(number, hint);
         let at = number as usize - stretch.first;
         stretch.vectors.load(at, words);
         at < stretch.expanded
@@ -144,6 +150,12 @@ impl<'a> Archive<'a> {
     /// Returns how many steps it takes to a state.
     pub(in crate::explore) fn depth(&self, number: u32) -> u32 {
         self.stretch(number).0.place.depth
+    }
+
+    /// As [`depth`](Self::depth). For numbers near each other, `hint` saves most of the search.
+    #[inline]
+    pub(in crate::explore) fn depth_near(&self, number: u32, hint: &mut usize) -> u32 {
+        self.near(number, hint).place.depth
     }
 
     pub(super) fn place(&self, number: u32) -> Place {

@@ -3,7 +3,9 @@
 //! The search has kept the words of its states, and every state has a slot in the visited set, to which two bits for each
 //! target are added: *alive*, and *open* if something cut off can be reached. Both are least fixed points, so the
 //! states are gone through in reverse order of discovery, in which most steps lead to states that were gone through before, and
-//! then, forth and back, those that are not alive yet, until nothing changes. What is neither alive nor open then is dead.
+//! then, forth and back, those that are not alive yet, until nothing changes. What is neither alive nor open then is dead. If nobody
+//! has looked at a state that was yet to be gone through, the first time is enough: that is so where every step leads farther from
+//! the start.
 //!
 //! A state that is alive needs no second look, and whether it is open does not matter to anybody: whoever reaches it
 //! is alive too.
@@ -13,7 +15,7 @@ use crate::explore::liveness::Wanted;
 use crate::explore::liveness::ahead::{Ahead, ahead};
 use crate::explore::liveness::book::Book;
 use crate::explore::liveness::cycles::{Lasso, Part, Trim};
-use crate::explore::liveness::marks::Marks;
+use crate::explore::liveness::marks::{Bits, Marks};
 use crate::explore::report::{Classes, Cycles, GoalReport, Standing};
 use crate::interned::tables::{Looked, Reach};
 use crate::interned::world::Space;
@@ -33,7 +35,12 @@ pub(in crate::explore) struct Classification {
     left: Vec<u32>,
     /// In the first sweep: how many states are still to be gone through.
     first: usize,
+    /// In the first sweep: by slot, whether it was gone through.
+    seen: Bits,
+    /// Whether what was looked at in this sweep may have changed since.
     changed: bool,
+    /// By target: what is known of the states that are not alive, as this sweep saw them.
+    lost: Vec<Lost>,
     /// Whether the classes are counted, and of how many targets the cycles are known.
     counted: bool,
     cycles_known: usize,
@@ -52,8 +59,31 @@ pub(in crate::explore) struct Classification {
     /// The `sometimes` goals that are unknown in some state, a bit each.
     perhaps: u32,
     batch: Batch,
-    /// Where the steps of a state lead.
-    room: Vec<u64>,
+    /// Where the steps of a batch's states lead, and the states that are not decided without them.
+    room: (Vec<u64>, Vec<Visit>),
+}
+
+/// What became of the states that are not alive for a target.
+#[derive(Clone, Copy, Debug, Default)]
+struct Lost {
+    dead: u64,
+    open: u64,
+    /// The first dead state found.
+    first: Option<u32>,
+}
+
+/// A look at one state.
+#[derive(Debug)]
+struct Visit {
+    number: u32,
+    slot: usize,
+    /// Its marks before, and what is known of them now.
+    before: u64,
+    marks: u64,
+    /// Whether it has looked at a state that is yet to be gone through.
+    early: bool,
+    /// Where in the room its steps end.
+    until: usize,
 }
 
 /// How many states are loaded at a time.
@@ -89,7 +119,9 @@ impl Classification {
             todo: Vec::new(),
             left: Vec::new(),
             first: archive.len(),
+            seen: Bits::new(archive.slots()),
             changed: false,
+            lost: vec![Lost::default(); targets],
             counted: false,
             cycles_known: 0,
             trim: None,
@@ -101,12 +133,13 @@ impl Classification {
             reached: vec![None; book.sometimes().len()],
             perhaps: 0,
             batch: Batch::default(),
-            room: Vec::new(),
+            room: Default::default(),
         }
     }
 
     pub(in crate::explore) fn bytes(&self) -> usize {
         self.marks.bytes()
+            + self.seen.bytes()
             + self.cycles_bytes
             + (self.todo.capacity() + self.left.capacity()) * size_of::<u32>()
     }
@@ -124,15 +157,14 @@ impl Classification {
             let first = self.first > 0;
             if self.next_batch(world, archive, wanted.faults) {
                 let batch = std::mem::take(&mut self.batch);
-                for at in 0..batch.states.len() {
-                    looked += self.visit(world, archive, wanted, &batch, at, first);
-                }
+                looked += self.visit(world, archive, wanted, &batch, first);
                 self.batch = batch;
             } else if self.changed && !self.left.is_empty() {
                 // What was gone through last is the first of the next sweep: so directions alternate, and neither a long
                 // chain of steps to older states nor one to newer states takes a sweep for each.
                 std::mem::swap(&mut self.todo, &mut self.left);
                 self.changed = false;
+                self.lost.fill(Lost::default());
             } else if !self.counted {
                 self.count(world, archive, wanted);
                 self.counted = true;
@@ -153,10 +185,18 @@ impl Classification {
         self.batch.states.clear();
         self.batch.words.resize(BATCH * width, 0);
         let mut hint = 0;
+        let mut depth = None;
         for words in self.batch.words.chunks_exact_mut(width) {
             let number = if self.first > 0 {
+                // Of one depth: where steps lead farther, none leads from one state of a batch to another.
+                let next = self.first as u32 - 1;
+                let its = archive.depth_near(next, &mut hint);
+                if depth.is_some_and(|depth| depth != its) {
+                    break;
+                }
+                depth = Some(its);
                 self.first -= 1;
-                self.first as u32
+                next
             } else if let Some(number) = self.todo.pop() {
                 number
             } else {
@@ -182,142 +222,160 @@ impl Classification {
         !self.batch.states.is_empty()
     }
 
-    /// Looks at one state and where its steps lead, and returns how many it looked at.
+    /// Looks at the states of a batch and where their steps lead, and returns how many it looked at.
     fn visit(
         &mut self,
         world: &mut Space,
         archive: &Archive<'_>,
         wanted: &mut Wanted,
         batch: &Batch,
-        at: usize,
         first: bool,
     ) -> u64 {
-        let (number, fingerprint, expanded) = batch.states[at];
-        let width = archive.width();
-        let words = &batch.words[at * width..(at + 1) * width];
-        let slot = archive.slot(fingerprint).expect("a state was seen");
-        let (all, half) = (u64::from(wanted.book.all()), self.marks.half());
-        let before = self.marks.of(slot);
-        let mut marks = before;
-        if first {
-            let judged = wanted.book.judge(world, words);
-            for (at, reached) in self.reached.iter_mut().enumerate() {
-                if judged.sometimes >> at & 1 != 0 {
-                    *reached = Some(number);
+        let (width, all) = (archive.width(), u64::from(wanted.book.all()));
+        let (mut later, mut undecided) = std::mem::take(&mut self.room);
+        later.clear();
+        undecided.clear();
+        let mut looked = batch.states.len() as u64;
+        for (at, &(number, fingerprint, expanded)) in batch.states.iter().enumerate() {
+            let words = &batch.words[at * width..(at + 1) * width];
+            let slot = archive.slot(fingerprint).expect("a state was seen");
+            let before = self.marks.of(slot);
+            let mut visit = Visit {
+                number,
+                slot,
+                before,
+                marks: before,
+                early: false,
+                until: 0,
+            };
+            if first {
+                visit.marks |= self.judge(world, wanted, words, (number, expanded));
+            }
+            // In the first sweep, the first step mostly decides. What is left after it is looked at whole, and that of all the batch at
+            // once, so that the misses overlap.
+            let mut alone = first;
+            if expanded && visit.marks & all != all {
+                follow(world, wanted.faults, (words, fingerprint), |after| {
+                    looked += 1;
+                    if std::mem::take(&mut alone) {
+                        return !self.look(archive, after, &mut visit, all);
+                    }
+                    archive.prefetch(after);
+                    later.push(after);
+                    true
+                });
+            }
+            visit.until = later.len();
+            let from = undecided.last().map_or(0, |last: &Visit| last.until);
+            match visit.until > from {
+                true => undecided.push(visit),
+                false => self.settle(&visit, first, all),
+            }
+        }
+        let mut from = 0;
+        for visit in &mut undecided {
+            for &after in &later[from..visit.until] {
+                if self.look(archive, after, visit, all) {
+                    break;
                 }
             }
-            self.perhaps |= judged.perhaps;
-            for (at, classes) in self.classes.iter_mut().enumerate() {
-                classes.live += u64::from(judged.holds >> at & 1);
-            }
-            marks |= u64::from(judged.holds) | u64::from(judged.unknown) << half;
-            if !expanded {
-                marks |= all << half;
-            }
+            from = visit.until;
+            self.settle(visit, first, all);
         }
-        let mut looked = 1;
-        if expanded && marks & all != all {
-            let state = (words, fingerprint);
-            looked += self.follow(world, archive, wanted.faults, state, first, |found| {
-                marks |= found.unwrap_or(all << half);
-                marks & all == all
-            });
-        }
-        if marks != before {
-            self.marks.add(slot, marks);
-            self.changed = true;
-        }
-        if marks & all != all {
-            self.left.push(number);
-        }
+        self.room = (later, undecided);
         looked
     }
 
-    /// Shows the marks of the states that the steps of a state lead to, nothing for one that was cut off, until it is enough.
-    /// Returns how many it has shown.
-    #[inline]
-    fn follow(
+    /// Judges a state, and returns its marks as far as they do not depend on others.
+    fn judge(
         &mut self,
         world: &mut Space,
-        archive: &Archive<'_>,
-        faults: bool,
-        (words, fingerprint): (&[u32], u64),
-        first: bool,
-        mut enough: impl FnMut(Option<u64>) -> bool,
+        wanted: &mut Wanted,
+        words: &[u32],
+        (number, expanded): (u32, bool),
     ) -> u64 {
-        let mut looked = 0;
-        let mut later = std::mem::take(&mut self.room);
-        later.clear();
-        for &word in &words[..words.len() - 1] {
-            let range = world.successors_of(word);
-            let rest = fingerprint ^ world.tables().mixed[word as usize];
-            for at in range {
-                let tables = world.tables();
-                let successor = &tables.successors[at as usize];
-                // Only steps that reach further can be faults.
-                if successor.reach == Reach::Further
-                    && !faults
-                    && tables.details[at as usize].fault.is_some()
-                {
-                    continue;
-                }
-                let after = match tables.look(words, rest, at, successor) {
-                    Looked::Unknown => world.look(words, fingerprint, at),
-                    known => known,
-                };
-                let Looked::Up(after) = after else { continue };
-                looked += 1;
-                // In the first sweep a step or two decide. What is left after it has to be looked at whole, and then at once, so
-                // that the misses overlap.
-                if !first {
-                    archive.prefetch(after);
-                    later.push(after);
-                } else if enough(archive.slot(after).map(|slot| self.marks.of(slot))) {
-                    self.room = later;
-                    return looked;
-                }
+        let half = self.marks.half();
+        let judged = wanted.book.judge(world, words);
+        for (at, reached) in self.reached.iter_mut().enumerate() {
+            if judged.sometimes >> at & 1 != 0 {
+                *reached = Some(number);
             }
         }
-        for &after in &later {
-            if enough(archive.slot(after).map(|slot| self.marks.of(slot))) {
-                break;
+        self.perhaps |= judged.perhaps;
+        for (at, classes) in self.classes.iter_mut().enumerate() {
+            classes.live += u64::from(judged.holds >> at & 1);
+        }
+        let cut = match expanded {
+            true => 0,
+            false => u64::from(wanted.book.all()) << half,
+        };
+        u64::from(judged.holds) | u64::from(judged.unknown) << half | cut
+    }
+
+    /// Takes over the marks of a state to which a step leads, and tells whether that is enough.
+    #[inline]
+    fn look(&self, archive: &Archive<'_>, after: u64, visit: &mut Visit, all: u64) -> bool {
+        match archive.slot(after) {
+            Some(slot) => {
+                visit.marks |= self.marks.of(slot);
+                visit.early |= !self.seen.is_set(slot);
+            }
+            // It was cut off.
+            None => visit.marks |= all << self.marks.half(),
+        }
+        visit.marks & all == all
+    }
+
+    /// Keeps what a look at a state has shown.
+    #[inline]
+    fn settle(&mut self, visit: &Visit, first: bool, all: u64) {
+        if visit.marks != visit.before {
+            self.marks.add(visit.slot, visit.marks);
+            self.changed |= !first;
+        }
+        if first {
+            self.seen.set(visit.slot);
+        }
+        if visit.marks & all == all {
+            return;
+        }
+        // What it has looked at too early may be alive.
+        self.changed |= first && visit.early;
+        self.left.push(visit.number);
+        let half = self.marks.half();
+        for (at, lost) in self.lost.iter_mut().enumerate() {
+            if visit.marks >> at & 1 != 0 {
+                continue;
+            }
+            if visit.marks >> (half + at as u32) & 1 != 0 {
+                lost.open += 1;
+            } else {
+                lost.dead += 1;
+                let nearest = lost.first.map_or(u32::MAX, |known| known);
+                lost.first = Some(nearest.min(visit.number));
             }
         }
-        self.room = later;
-        looked
     }
 
     /// Counts the classes, once nothing changes any more.
     fn count(&mut self, world: &mut Space, archive: &Archive<'_>, wanted: &mut Wanted) {
-        self.left.sort_unstable();
         // A handler has outcomes that nobody looked at: where they lead may be where it recovers.
         let cut = world.transitions().is_truncated();
-        let half = self.marks.half();
-        let mut words = vec![0; archive.width()];
-        for &number in &self.left {
-            archive.load(number, &mut words);
-            let slot = archive.slot(world.tables().fingerprint(&words));
-            let marks = self.marks.of(slot.expect("a state was seen"));
-            for (at, classes) in self.classes.iter_mut().enumerate() {
-                if marks >> at & 1 != 0 {
-                    continue;
-                }
-                if cut || marks >> (half + at as u32) & 1 != 0 {
-                    classes.unknown += 1;
-                    continue;
-                }
-                classes.dead += 1;
-                if self.dead[at].is_none() {
-                    let goals = wanted.book.targets()[at].goals.clone();
-                    self.dead[at] = Some(FirstDead {
-                        goals,
-                        number,
-                        critical: false,
-                        live: None,
-                    });
-                }
+        for (at, lost) in self.lost.iter().enumerate() {
+            let classes = &mut self.classes[at];
+            if cut {
+                classes.unknown = lost.open + lost.dead;
+                continue;
             }
+            (classes.unknown, classes.dead) = (lost.open, lost.dead);
+            self.dead[at] = lost.first.map(|number| FirstDead {
+                goals: wanted.book.targets()[at].goals.clone(),
+                number,
+                critical: false,
+                live: None,
+            });
         }
+        let mut words = vec![0; archive.width()];
         for at in 0..self.dead.len() {
             let Some(dead) = &mut self.dead[at] else {
                 continue;
@@ -474,5 +532,39 @@ impl Classification {
             });
         }
         all
+    }
+}
+
+/// Shows where the steps of a state lead, until it is enough. Faults are steps only if they count as ways to recover.
+#[inline]
+fn follow(
+    world: &mut Space,
+    faults: bool,
+    (words, fingerprint): (&[u32], u64),
+    mut more: impl FnMut(u64) -> bool,
+) {
+    for &word in &words[..words.len() - 1] {
+        let range = world.successors_of(word);
+        let rest = fingerprint ^ world.tables().mixed[word as usize];
+        for at in range {
+            let tables = world.tables();
+            let successor = &tables.successors[at as usize];
+            // Only steps that reach further can be faults.
+            if successor.reach == Reach::Further
+                && !faults
+                && tables.details[at as usize].fault.is_some()
+            {
+                continue;
+            }
+            let after = match tables.look(words, rest, at, successor) {
+                Looked::Unknown => world.look(words, fingerprint, at),
+                known => known,
+            };
+            if let Looked::Up(after) = after
+                && !more(after)
+            {
+                return;
+            }
+        }
     }
 }

@@ -25,6 +25,7 @@ use hashbrown::{HashMap, HashSet};
 use rustc_hash::FxBuildHasher;
 
 use crate::explore::breadth::Archive;
+use crate::explore::liveness::marks::Bits;
 use crate::interned::tables::{Looked, Reach};
 use crate::interned::world::{Space, StepName};
 
@@ -352,24 +353,6 @@ fn each_step(world: &mut Space, words: &[u32], fingerprint: u64, mut see: impl F
                 see(step, after);
             }
         }
-    }
-}
-
-/// A bit for every slot.
-#[derive(Debug)]
-struct Bits(Vec<u64>);
-
-impl Bits {
-    fn new(count: usize) -> Self {
-        Self(vec![0; count.div_ceil(64)])
-    }
-
-    fn set(&mut self, at: usize) {
-        self.0[at >> 6] |= 1 << (at & 63);
-    }
-
-    fn is_set(&self, at: usize) -> bool {
-        self.0[at >> 6] >> (at & 63) & 1 != 0
     }
 }
 

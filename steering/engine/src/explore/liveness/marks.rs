@@ -44,6 +44,30 @@ impl Marks {
     }
 }
 
+/// A bit for every slot.
+#[derive(Debug)]
+pub(super) struct Bits(pub(super) Vec<u64>);
+
+impl Bits {
+    pub(super) fn new(count: usize) -> Self {
+        Self(vec![0; count.div_ceil(64)])
+    }
+
+    #[inline]
+    pub(super) fn set(&mut self, at: usize) {
+        self.0[at >> 6] |= 1 << (at & 63);
+    }
+
+    #[inline]
+    pub(super) fn is_set(&self, at: usize) -> bool {
+        self.0[at >> 6] >> (at & 63) & 1 != 0
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.0.len() * size_of::<u64>()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
