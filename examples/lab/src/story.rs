@@ -6,7 +6,7 @@
 //! | [`vote`] | Paxos: a second value is chosen (F-13, F-14) |
 //! | [`reply`] | RandTree: a reply is ignored, and the tree never agrees again (F-8) |
 //! | [`transport`] | MaceTransport: a late packet, and nothing is ever acknowledged again (F-20) |
-//! | [`never`] | what the last two have in common: waiting for what may never come |
+//! | [`mod@never`] | what the last two have in common: waiting for what may never come |
 //! | [`evidence`] | what the agents' steering logs say |
 //! | [`account`] | what came of it, for people and for machines |
 //!
