@@ -723,17 +723,6 @@ impl Accusation {
     }
 }
 
-impl Refusal {
-    /// Keeps what is kept already, and was told when it was found guilty.
-    fn kept_on() -> Self {
-        Self {
-            property: String::new(),
-            explanation: String::new(),
-            hold: true,
-        }
-    }
-}
-
 fn view_of<S: Service>(id: NodeId, local: &Local<S>) -> View<'_, S> {
     View {
         id,

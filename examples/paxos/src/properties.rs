@@ -2,22 +2,27 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use scry::{Property, View};
+use scry::{Property, Service, View};
 
 use crate::service::Paxos;
 use crate::{Index, Value};
 
+/// The values that a node takes for chosen, index by index.
+pub type Chosen<S> = fn(&S) -> &BTreeMap<Index, Value>;
+
 /// Lists the properties.
 pub fn all() -> Vec<Property<Paxos>> {
-    vec![at_most_one_value_is_chosen()]
+    vec![agreement("at most one value is chosen", |node| {
+        &node.chosen
+    })]
 }
 
-/// The safety property of Paxos: no two nodes take different values for chosen, index by index.
-fn at_most_one_value_is_chosen() -> Property<Paxos> {
+/// The safety property of consensus: no two nodes take different values for chosen, index by index.
+pub fn agreement<S: Service>(name: &str, chosen: Chosen<S>) -> Property<S> {
     Property::pair(
-        "at most one value is chosen",
-        |node: &View<'_, Paxos>| {
-            let chosen = &node.state.chosen;
+        name,
+        move |node: &View<'_, S>| {
+            let chosen = chosen(node.state);
             (!chosen.is_empty()).then(|| chosen.clone())
         },
         |(_, left), (_, right)| {
@@ -25,11 +30,11 @@ fn at_most_one_value_is_chosen() -> Property<Paxos> {
                 .all(|(index, value)| right.get(index).is_none_or(|other| other == value))
         },
     )
-    .saying(|nodes| {
-        let disputed = disputed(nodes);
+    .saying(move |nodes| {
+        let disputed = disputed(nodes, chosen);
         let mut said = Vec::new();
         for node in nodes {
-            for (index, value) in &node.state.chosen {
+            for (index, value) in chosen(node.state) {
                 if disputed.contains(index) {
                     said.push(format!("{} chose {value} for index {index}", node.id));
                 }
@@ -37,16 +42,16 @@ fn at_most_one_value_is_chosen() -> Property<Paxos> {
         }
         said.join(", ")
     })
-    .telling_apart(|nodes| {
-        let disputed = disputed(nodes).into_iter();
+    .telling_apart(move |nodes| {
+        let disputed = disputed(nodes, chosen).into_iter();
         disputed.map(|index| format!("index {index}")).collect()
     })
 }
 
 /// Lists the indices for which nodes have chosen different values.
-fn disputed(nodes: &[View<'_, Paxos>]) -> BTreeSet<Index> {
+fn disputed<S: Service>(nodes: &[View<'_, S>], chosen: Chosen<S>) -> BTreeSet<Index> {
     let mut values: BTreeMap<Index, BTreeSet<Value>> = BTreeMap::new();
-    for (&index, &value) in nodes.iter().flat_map(|node| &node.state.chosen) {
+    for (&index, &value) in nodes.iter().flat_map(|node| chosen(node.state)) {
         values.entry(index).or_default().insert(value);
     }
     values.retain(|_, values| values.len() > 1);

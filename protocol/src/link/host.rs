@@ -288,8 +288,7 @@ pub struct LookAgain {
     /// How long the host will hold the event, in milliseconds.
     pub wait_ms: u64,
     /// A node that the event is about, such as the one with which a connection is lost: it is asked even if it did not answer
-    /// the last time.
-    #[serde(default)]
+    /// just now.
     pub about: Option<NodeId>,
 }
 

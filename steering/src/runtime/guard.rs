@@ -67,6 +67,17 @@ pub struct Refusal {
     pub hold: bool,
 }
 
+impl Refusal {
+    /// Keeps what is kept already, and was told when it was found guilty.
+    pub(crate) fn kept_on() -> Self {
+        Self {
+            property: String::new(),
+            explanation: String::new(),
+            hold: true,
+        }
+    }
+}
+
 /// The moment at which a node asked its neighbors about an event that it holds.
 #[derive(Debug)]
 pub struct Asked<'a, S: Service> {

@@ -166,15 +166,20 @@ fn a_step_that_is_possible_now_and_then_need_not_be_taken() {
     assert!(report.violations.is_empty());
 }
 
-#[test]
-fn who_had_no_time_to_look_for_cycles_says_that_it_is_not_decided() {
+/// Two nodes that each go back and forth between two values for ever, and one of them might come to 5.
+fn two_that_take_turns() -> Simulation<Toy> {
     let turns = |a: u64, b: u64| {
         toy()
             .on(On::Start, [Set(a), Arm(0)])
             .at(a, On::Timer(0), [Set(b), Arm(0)])
             .at(b, On::Timer(0), [Set(a), Arm(0)])
     };
-    let start = boot([turns(0, 1).at(0, On::Call(0), [Set(5)]), turns(7, 8)]);
+    boot([turns(0, 1).at(0, On::Call(0), [Set(5)]), turns(7, 8)])
+}
+
+#[test]
+fn who_had_no_time_to_look_for_cycles_says_that_it_is_not_decided() {
+    let start = two_that_take_turns();
     let mut seen = Vec::new();
     for concluded in 0.. {
         let goals = vec![some(5).eventually()];
@@ -257,13 +262,7 @@ fn a_cycle_of_dead_states_is_told_as_dead_and_not_again() {
 #[test]
 fn the_other_node_gets_its_turns_on_a_fair_way_round() {
     // Node 1 counts 7, 8, 7, 8 …: a way round that leaves it out would not be fair, since its timer stays armed.
-    let turns = |a: u64, b: u64| {
-        toy()
-            .on(On::Start, [Set(a), Arm(0)])
-            .at(a, On::Timer(0), [Set(b), Arm(0)])
-            .at(b, On::Timer(0), [Set(a), Arm(0)])
-    };
-    let start = boot([turns(0, 1).at(0, On::Call(0), [Set(5)]), turns(7, 8)]);
+    let start = two_that_take_turns();
     let report = run(&start, &[some(5).eventually()], by(Strategy::EXHAUSTIVE));
     let (_, round) = lasso(&report).expect("there is a way round without 5");
     let mut nodes: Vec<u32> = round.iter().map(|step| step.node.get()).collect();

@@ -10,7 +10,7 @@ use crate::checker::remedy::Remedies;
 use crate::checker::replay;
 use crate::checker::{Pace, Run, SHARE_OF_TIME, Seen, clock_of, cut, is_off, path};
 use scry_engine::explore::report::{Dead, How as Violated};
-use scry_engine::explore::{ALL_AT_ONCE, Limits, Violation};
+use scry_engine::explore::{ALL_AT_ONCE, Limits, Strategy, Violation};
 use scry_engine::model::event::Step;
 use scry_engine::model::simulation::Simulation;
 use scry_engine::property::Property;
@@ -172,7 +172,7 @@ impl<S: Service> Run<'_, S> {
             explanation,
             path: violation.path,
             layout: violation.layout,
-            found_by: "",
+            found_by: Strategy::EXHAUSTIVE.name(),
         });
     }
 

@@ -51,9 +51,6 @@ const PREDICTED_WAIT: Duration = Duration::from_millis(500);
 /// After an answer that clears nothing, since somebody is silent or has moved on, neighbors are asked again no sooner than so
 /// long after they were asked the last time; the pause doubles from the first to the second.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(16));
-/// Why an event is refused once more without a new accusation.
-const STILL_REFUSED: &str =
-    "it was refused before, and nothing has shown since that it would break nothing";
 /// Less time than this is not enough to ask anybody.
 const WAIT_MIN: Duration = Duration::from_millis(1);
 
@@ -385,11 +382,8 @@ impl<S: Service> Node<S> {
             event.pause = PAUSE.0;
         }
         let again = event.asked + event.pause;
-        if event
-            .deadline
-            .saturating_duration_since(again.max(self.look_at_clock()))
-            < WAIT_MIN
-        {
+        let soonest = again.max(self.look_at_clock());
+        if event.deadline.saturating_duration_since(soonest) < WAIT_MIN {
             let reviewed = self.without_certainty(&event, Outcome::NotTogether);
             return self.conclude(event, dice, reviewed);
         }
@@ -425,14 +419,10 @@ impl<S: Service> Node<S> {
     /// does no harm any more.
     fn without_certainty(&self, event: &HeldEvent<S>, outcome: Outcome) -> Reviewed<S> {
         let way = &event.pending.way;
-        if self.mode() < Mode::Steer || !self.was_refused(way) || !self.may_postpone(way) {
-            return Reviewed::Run(outcome, None);
+        match self.mode() == Mode::Steer && self.was_refused(way) && self.may_postpone(way) {
+            true => Reviewed::Refuse(Refusal::kept_on()),
+            false => Reviewed::Run(outcome, None),
         }
-        Reviewed::Refuse(Refusal {
-            property: event.property.clone(),
-            explanation: STILL_REFUSED.to_owned(),
-            hold: true,
-        })
     }
 
     /// Tells whether a held event still can happen: its connection is there, its timer was not moved or cancelled.
